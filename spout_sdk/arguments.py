@@ -21,14 +21,14 @@ def check_seconds(name: str, seconds: Any, least: float = 0.001) -> float:
 
 
 def check_choice(name: str, choice: Any, allowed: Any) -> None:
-    """`allowed` is a `Literal`."""
+    """Checks that `choice` is one of the values of `allowed`, a `Literal`."""
     if choice not in get_args(allowed):
         raise TopologyError(f"{name} is {choice!r}: it must be one of {', '.join(get_args(allowed))}")
 
 
 @contextmanager
 def as_topology_error(before: str = "") -> Iterator[None]:
-    """Turns an error of the domain, of a name for instance, into a `TopologyError`, with a text before its own."""
+    """Turns a `TupleTreeError`, as of an invalid name, into a `TopologyError` whose text begins with `before`."""
     try:
         yield
     except TupleTreeError as error:

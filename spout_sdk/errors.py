@@ -1,7 +1,7 @@
 """Errors of the SDK.
 
 SpoutSdkError                the `AckerError` of `kafka_clients`
-├── TopologyError            an invalid topology, or a reference that leads to none
+├── TopologyError            an invalid topology, or a reference that cannot be imported
 ├── EmitError                values, a stream or an anchor that cannot be emitted
 ├── TupleAlreadyDoneError    a tuple that was acked or failed before
 ├── InvalidMessageError      raised by *your* `translate`: the message becomes a dead letter
@@ -13,14 +13,14 @@ SpoutSdkError                the `AckerError` of `kafka_clients`
 ├── OpenInputsError            a bolt's inputs are open for longer than a transaction may be
 ├── StateError               a state that cannot be restored or written, or a value or key that does not fit it
 ├── RolledBackError          within the SDK: what was not committed is read again
-├── ClientError              a client that cannot begin: no such spout, or no outcomes to wait for
+├── ClientError              a client that cannot start: no such spout, or no outcomes to wait for
 │   ├── DeadLetterError          the message has become a dead letter
 │   ├── OutcomePendingError      the timeout has passed, and the message is still being processed
 │   ├── TooManyCallsError        the timeout has passed before the message could be sent
 │   ├── NotDeliveredError        the message was not delivered to its topic
 │   └── ClientClosedError        the client has ended, and the message may still be processed
 ├── ProcessError             a process of a component could not be started
-└── BrokerError, UnsupportedVersionError and theirs: see `kafka_clients.errors`
+└── BrokerError, UnsupportedVersionError and their subclasses: see `kafka_clients.errors`
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class TopologyError(SpoutSdkError):
 
 
 class EmitError(SpoutSdkError):
-    """Something that `component` cannot emit to `stream`, whose `fields` are empty if it is unknown."""
+    """Values that `component` cannot emit to `stream`; `fields` are those of the stream, empty if it is unknown."""
 
     def __init__(self, component: str, stream: str, fields: Sequence[str], detail: str) -> None:
         shown = f" ({', '.join(fields)})" if fields else ""
@@ -78,13 +78,13 @@ class InvalidMessageError(SpoutSdkError):
 
 
 class FailTupleError(SpoutSdkError):
-    """Raise it in `execute` to fail the input; the message reaches the spout's `fail`."""
+    """Raise it in `execute` to fail the input; its message reaches the spout's `fail`."""
 
 
 class RetryTupleError(SpoutSdkError):
     """Raise it in `execute` to have the input executed again later, as `collector.retry` does.
 
-    `delay` is in seconds; by the bolt's `RetryPolicy` unless given.
+    `delay` is in seconds; without it the delay of the bolt's `RetryPolicy` applies.
     """
 
     def __init__(self, message: str = "", *, delay: float | None = None) -> None:
@@ -93,7 +93,7 @@ class RetryTupleError(SpoutSdkError):
 
 
 class ComponentError(SpoutSdkError):
-    """The spout or bolt `component` raised, in one of its tasks, `task`, where its process cannot continue."""
+    """Task `task` of the spout or bolt `component` raised where its process cannot continue."""
 
     def __init__(self, component: str, task: int, method: str, error: BaseException) -> None:
         super().__init__(
@@ -104,11 +104,11 @@ class ComponentError(SpoutSdkError):
 
 
 class NotPreparedError(ComponentError):
-    """A spout or bolt could not be made, prepared or opened: what it needs is missing, for a while or for good."""
+    """A spout or bolt could not be made, prepared or opened: something is missing, temporarily or permanently."""
 
 
 class TooManyFailuresError(ComponentError):
-    """`execute` of a bolt raised so often in a row that it is stopped for good."""
+    """`execute` of a bolt raised too often in a row, so the bolt is stopped permanently."""
 
     def __init__(self, component: str, task: int, failures: int, error: BaseException) -> None:
         SpoutSdkError.__init__(
@@ -123,19 +123,19 @@ class TooManyFailuresError(ComponentError):
 class OpenInputsError(SpoutSdkError):
     """With `exactly_once`, a bolt has emitted for an input that it neither acks nor fails.
 
-    Or the set of done inputs between open ones does not fit into the metadata of a commit. `offset` is that of the
-    first open input in the partition `task` of the inbox of `component`; None if it is open no more.
+    Or the set of done inputs between open ones does not fit into the metadata of a commit. `offset` is the
+    offset of the first open input in the partition `task` of the inbox of `component`; None if it is no longer open.
     """
 
     def __init__(self, component: str, task: int, offset: int | None, seconds: float, *, fits: bool = True) -> None:
         super().__init__(
             f"{component}/{task} has not acked or failed inputs, the first at offset {offset}, for more than "
-            f"{seconds:.0f} s, and has emitted for them, or without anchors since it received them: that cannot be "
-            "committed without the inputs, nor repeated. Ack or fail each input soon after what is emitted for "
-            'it, anchor what is emitted, or build the topology with guarantee="at_least_once"'
+            f"{seconds:.0f} s, and has emitted for them, or emitted without anchors since it received them. A "
+            "transaction can neither commit these tuples without the inputs nor repeat them. Ack or fail each input "
+            'soon after its emits, anchor each emit, or build the topology with guarantee="at_least_once"'
             if fits
-            else f"{component}/{task} has inputs open, the first at offset {offset}, and what is done between them has "
-            "not fitted into the metadata of a commit (offset.metadata.max.bytes) for more than "
+            else f"{component}/{task} has inputs open, the first at offset {offset}, and the done inputs between them "
+            "have not fitted into the metadata of a commit (offset.metadata.max.bytes) for more than "
             f"{seconds:.0f} s: lower max_spout_pending, or build the topology with "
             'guarantee="at_least_once"'
         )
@@ -153,14 +153,14 @@ class RolledBackError(SpoutSdkError):
 
 
 class ClientError(SpoutSdkError):
-    """A `Client` that cannot begin, or a message that it has sent and that was not acked."""
+    """A `Client` cannot start, or a message that it has sent was not acked."""
 
 
 class DeadLetterError(ClientError):
     """The message has become a dead letter, or is no longer in its topic.
 
     Attributes:
-        outcome: of the message, with the reason and the text of its failure.
+        outcome: the outcome of the message, with the reason and the text of its failure.
     """
 
     def __init__(self, outcome: "MessageOutcome") -> None:
@@ -177,7 +177,8 @@ class OutcomePendingError(ClientError, TimeoutError):
     """The timeout of a call has passed, and its message has no outcome: it is still being processed.
 
     Attributes:
-        topic, partition, offset: of the message; partition and offset are None if it is not known to be delivered.
+        topic, partition, offset: the position of the message; partition and offset are None if it is not known to be
+            delivered.
     """
 
     def __init__(self, topic: str, partition: int | None, offset: int | None, seconds: float) -> None:
@@ -192,7 +193,7 @@ class OutcomePendingError(ClientError, TimeoutError):
 
 
 class TooManyCallsError(ClientError, TimeoutError):
-    """As many calls as a client may have open did not end within the timeout, so nothing was sent."""
+    """The largest number of calls was open, and none ended within the timeout, so nothing was sent."""
 
     def __init__(self, max_open: int, seconds: float) -> None:
         super().__init__(
@@ -206,7 +207,8 @@ class NotDeliveredError(ClientError):
 
     def __init__(self, topic: str, failure: object) -> None:
         super().__init__(
-            f"the message was not delivered to topic {topic}: {failure}. After a time-out it may be there all the same"
+            f"the message was not delivered to topic {topic}: {failure}. After a timeout it may have been delivered "
+            "nevertheless"
         )
         self.topic = topic
 
@@ -215,7 +217,7 @@ class ClientClosedError(ClientError):
     """A client has ended while a call was open; the message may still be processed.
 
     Attributes:
-        topic, partition, offset: of the message; None if it is not known to be delivered.
+        topic, partition, offset: the position of the message; None if it is not known to be delivered.
     """
 
     def __init__(

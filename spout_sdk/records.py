@@ -1,6 +1,6 @@
-"""The I/O of tasks, which they are given: records in, a sink out, a clock and randomness.
+"""Interfaces of a task's I/O: records that it reads, a sink that it sends to, a clock and randomness.
 
-Kafka's loops, the tests and the simulated cluster each have their own.
+Kafka's loops, the tests and the simulated cluster each implement them.
 """
 
 import time
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from spout_sdk.kafka_spout.kafka_source import KafkaSource
 
 Headers = list[tuple[str, str | bytes | None]]
-"""As confluent-kafka takes them; what is sent here is bytes."""
+"""Headers as confluent-kafka takes them; the SDK sends bytes."""
 
 Delivered = Callable[[Any, Any], None]
-"""Called with an error and the message, as confluent-kafka does; the error is None where it was delivered."""
+"""Called with an error and the message, as in confluent-kafka; the error is None if the record was delivered."""
 
 Sending = tuple[str, int, bytes | None, bytes | None, Headers, Delivered]
-"""A record to send: topic, partition, key, value, headers, and what is called with its delivery report."""
+"""A record to send: topic, partition, key, value, headers, and the callback for its delivery report."""
 
 Clock = Callable[[], float]
 """Monotonic seconds."""
@@ -30,7 +30,7 @@ Entropy = Callable[[int], bytes]
 
 
 class Record(Protocol):
-    """A record as read; `confluent_kafka.Message` is one, so nothing is copied on the way in."""
+    """A record that was read; a `confluent_kafka.Message` is one, so nothing is copied."""
 
     def topic(self) -> str | None:
         """Its topic."""
@@ -56,7 +56,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MadeRecord(Record):
-    """A record that was not read from Kafka; without values it stands for one that does not exist, or not any more."""
+    """A record that was not read from Kafka; without values it stands for a record that does not exist."""
 
     topic_: Any = None
     partition_: Any = None
@@ -117,7 +117,7 @@ class Sink(Protocol):
         """Sends each record as `send_record` does: to the partition of its key, or to any partition without a key."""
 
     def flush_acks(self, seconds: float) -> int:
-        """Waits until what `send_reported` took is delivered or has failed; returns how many records are neither."""
+        """Waits until the records of `send_reported` are delivered or have failed; returns how many are neither."""
 
 
 def wall_ms() -> int:
@@ -130,7 +130,7 @@ class TaskEnvironment:
     """The environment of a task, given by its process; all tasks of the process share `counters`.
 
     Attributes:
-        chained: bolt → its counters, of the bolts that are chained to the component.
+        chained: bolt that is chained to the component → its counters.
         is_transactional: whether the tasks of a spout commit their messages in the transactions of the process.
         published: for a bolt, the published manifest of the topology; None where there is none.
     """

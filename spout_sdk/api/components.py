@@ -128,7 +128,7 @@ class BatchBolt(AnyBolt, ABC):
     def execute_batch(self, tuples: "Sequence[Tuple]") -> None:
         """Process tuples, in the order of their offsets, and ack or fail each, now or later.
 
-        If it raises, the open ones fail with the exception's type and text.
+        If it raises, the tuples that are still open fail with the exception's type and text.
         """
 
     def cleanup(self) -> None:
@@ -151,11 +151,11 @@ class ArrowBolt(AnyBolt, ABC):
     def execute_batch(self, batch: Any, collector: "ArrowCollector") -> None:
         """Process rows of one record, and ack or fail each, now or later.
 
-        If it raises, the open ones fail with the exception's type and text.
+        If it raises, the rows that are still open fail with the exception's type and text.
 
         Args:
-            batch: a `pyarrow.RecordBatch` with a column for each field of the stream; all rows are of one stream. A
-                field whose Avro type Arrow does not have is a column of bytes, each the value's Avro body.
+            batch: a `pyarrow.RecordBatch` with a column for each field of the stream; all rows are of one stream. If
+                Arrow has no type for a field's Avro type, its column holds bytes: the Avro body of each value.
             collector: for these rows: `collector.emit(table)`, `collector.ack()`. Keep it to ack them later.
         """
 

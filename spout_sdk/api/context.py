@@ -1,4 +1,4 @@
-"""The context of a task: itself and its topology; hooks that are called when it emits, executes, acks or fails."""
+"""The context of a task: its component and topology; hooks, called when a task emits, executes, acks or fails."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,12 +35,12 @@ class EmitInfo:
     """A tuple was emitted.
 
     Attributes:
-        values: of its fields.
+        values: one for each field of the stream.
         stream: the stream that it was emitted to.
-        tasks: who receives a copy.
-        message_id: what the spout called it; None for an untracked tuple and for bolts.
-        anchors: of a bolt, the inputs that it is anchored to.
-        root: of a spout, that of the tree; None for an untracked tuple.
+        tasks: the tasks that receive a copy.
+        message_id: the id that the spout gave it; None for an untracked tuple and for bolts.
+        anchors: for a bolt, the inputs that it is anchored to.
+        root: for a spout, the root of its tree; None for an untracked tuple.
     """
 
     values: Sequence[Any]
@@ -95,15 +95,15 @@ HookFactory = Callable[[], TaskHook]
 
 
 class TaskContext:
-    """Passed to `open` and `prepare`.
+    """The context of a task, passed to `open` and `prepare`.
 
     Attributes:
-        manifest: of the topology: its components, streams and groupings.
+        manifest: the components, streams and groupings of the topology.
         topology: name of the topology.
         component: name of the spout or bolt.
         task: which of its tasks this is, from 0.
-        tasks: how many it has.
-        hooks: those of this task.
+        tasks: how many tasks the component has.
+        hooks: the hooks of this task.
         kafka: librdkafka properties with which this process was started, `bootstrap.servers` and secrets included, for
             clients of your own; empty in a simulated cluster.
     """
@@ -136,11 +136,11 @@ class TaskContext:
     def count(self, name: str, n: int = 1) -> None:
         """Adds to your own counter, which the stats show under `counters`."""
         users = self._counters.users
-        # JSON, the format of the stats, takes no integer of numpy.
+        # The stats are JSON, which has no numpy integers.
         users[name] = users.get(name, 0) + int(n)
 
     def add_hook(self, hook: TaskHook) -> None:
-        """Calls a hook from now on."""
+        """Adds a hook, which is called from now on."""
         hook.prepare(self)
         self.hooks.append(hook)
 

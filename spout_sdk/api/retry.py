@@ -1,4 +1,4 @@
-"""When a spout delivers a message again that has failed, and a bolt executes a tuple again."""
+"""When a spout delivers a failed message again, and a bolt executes a failed tuple again."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from spout_sdk.arguments import check_count, check_seconds
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Exponential backoff, as Storm's `KafkaSpoutRetryExponentialBackoff`.
+    """Exponential backoff, like Storm's `KafkaSpoutRetryExponentialBackoff`.
 
-    The first failure is retried after `initial_delay`, the n-th after `delay_period * 2 ** (n - 1)`, none later than
+    The first failure is retried after `initial_delay`, the n-th after `delay_period * 2 ** (n - 1)`, never later than
     `max_delay`. It is retried until it is acked, or `max_retries` times: then a message of a `KafkaSpout` becomes a
-    dead letter, and with a tuple of a bolt happens what `on_exhausted` of `set_bolt` says.
+    dead letter, and a tuple of a bolt is failed or becomes a dead letter, as `on_exhausted` of `set_bolt` says.
 
     Attributes:
         initial_delay: seconds.
@@ -41,11 +41,11 @@ class RetryPolicy:
             failures: how often the message or the tuple has failed, this time included.
 
         Returns:
-            None if it is no longer tried.
+            None if it is not tried again.
         """
         if self.max_retries is not None and failures > self.max_retries:
             return None
         if failures <= 1:
             return min(self.initial_delay, self.max_delay)
-        # Two to the power of what would overflow a float is far beyond any cap.
+        # A larger power of two would overflow a float; this one is far above any cap.
         return min(self.delay_period * 2.0 ** min(failures - 1, 512), self.max_delay)

@@ -1,4 +1,4 @@
-"""Checks of the builder: the methods that a component overrides take what the SDK calls them with."""
+"""Checks that the methods that a component overrides accept the arguments of the SDK."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ def check_signatures(owner: str, made: Any) -> None:
 
 
 def _called_by_the_sdk(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The methods of the SDK's classes that a class derives from, the nearest of each name."""
+    """The public methods that a class inherits from the SDK's classes: for each name the first in the class's MRO."""
     seen: set[str] = set()
     for base in cls.__mro__:
         if not base.__module__.startswith(_PACKAGES):
@@ -38,7 +38,7 @@ def _called_by_the_sdk(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _signature_error(given: Any, called: Callable[..., Any], *, has_self: bool) -> str:
-    """Why a method cannot take the place of one of the SDK; empty if it can, or if that is not known."""
+    """Why a method cannot override one of the SDK; empty if it can, or if its signature is unknown."""
     if isinstance(given, staticmethod):
         given, has_self = given.__func__, False
     elif isinstance(given, classmethod):
@@ -56,7 +56,7 @@ def _signature_error(given: Any, called: Callable[..., Any], *, has_self: bool) 
         return "has a yield, so calling it would not run it"
     try:
         signature = inspect.signature(given)
-    except (TypeError, ValueError):  # of what is not written in Python
+    except (TypeError, ValueError):  # it is not written in Python
         return ""
     count = len(inspect.signature(called).parameters) - (not has_self)
     try:

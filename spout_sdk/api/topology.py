@@ -14,22 +14,22 @@ from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.routing import CustomGroupings
 
 OnException = Literal["fail", "retry", "crash", "dead_letter"]
-"""The fate of a tuple whose `execute` raised.
+"""The handling of a tuple whose `execute` raised.
 
 - `fail`: it is failed with the exception's type and text, so its spout replays it.
-- `retry`: its task executes it again, when the bolt's `RetryPolicy` says, and keeps its trees alive meanwhile.
-- `crash`: the process stops with the exception, and the tuple is read again by the next.
-- `dead_letter`: its record goes to the dead letters with the exception, and the tuple is acked once that is delivered:
-  its trees continue without it.
+- `retry`: its task executes it again after the delay of the bolt's `RetryPolicy`, and keeps its trees alive meanwhile.
+- `crash`: the process stops with the exception, and the next process reads the tuple again.
+- `dead_letter`: its record goes to the dead letters with the exception, and the tuple is acked once the dead letter
+  is delivered: its trees continue without it.
 """
 
 OnExhausted = Literal["fail", "dead_letter"]
-"""The fate of a tuple whose retries are exhausted; see `OnException`."""
+"""The handling of a tuple whose retries are exhausted; see `OnException`."""
 
 OnConsecutiveFailures = Literal["pause", "stop"]
 """The reaction of a task to `max_consecutive_failures`.
 
-- `pause`: it executes nothing for a second, tries one call, and pauses for longer after each that raises.
+- `pause`: it executes nothing for a second, tries one call, and pauses for longer after each call that raises.
 - `stop`: it stops the component permanently.
 """
 
@@ -37,12 +37,12 @@ MOST_FAILURES: Final = 10  # in a row, after which a bolt pauses unless `max_con
 
 
 STOP_TIMEOUT: Final = 5.0
-"""Seconds for which a stop waits for what a bolt has begun, unless an `AsyncBolt` has another `stop_timeout`."""
+"""Seconds for which a stop waits for inputs that a bolt has begun; an `AsyncBolt` may set another `stop_timeout`."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoltOptions:
-    """Options of `set_bolt`; a `tick_interval` of None is that of the bolt's class."""
+    """Options of `set_bolt`; if `tick_interval` is None, the one of the bolt's class applies."""
 
     on_exception: OnException = "fail"
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -68,18 +68,18 @@ class Topology:
     """A topology that can be run; `TopologyBuilder.build` makes it.
 
     Attributes:
-        manifest: what it is, without code.
-        factories: component name → what makes the instance of a task; of an external component, what it was declared
-            with.
-        options: of the bolts for which any were given.
-        groupings: the custom ones.
-        hooks: what makes the hooks that every task has.
+        manifest: its description, without code.
+        factories: component name → the factory of its tasks' instances; for an external component, the argument that
+            it was declared with.
+        options: bolt name → its options, if any were given.
+        groupings: the custom groupings.
+        hooks: the factories of the hooks that every task has.
         kafka_sources: `KafkaSpout` → the topics that it reads.
         kafka_targets: `KafkaBolt` → the topic that it writes to, unless a function of the tuple names it.
-        pack_tuples: how many tuples a record carries at most.
-        acks_ahead: whether a bolt sends the entries of children before that of their input.
+        pack_tuples: the largest number of tuples in a record.
+        acks_ahead: whether a bolt sends the entries of children before the entry of their input.
         even_shuffles: emitting component, stream and receiving bolt of shuffle groupings that do not follow the load.
-        stop_timeout: the longest of its bolts, in seconds: a stop of their processes takes that long.
+        stop_timeout: the longest stop timeout of its bolts, in seconds: their processes may take that long to stop.
         state_guarantees: bolt with a state → in words, how often a message changes it.
     """
 
@@ -126,7 +126,7 @@ class Topology:
         if self.manifest.component(component).external:
             raise TopologyError(
                 f"component {component!r} is external, so it cannot be run here: run it in Spark with acker spark "
-                "submit, or take external=True away"
+                "submit, or remove external=True"
             )
         factory: Factory = self.factories[component]
         return factory
@@ -139,7 +139,7 @@ def load_topology(reference: str) -> Topology:
         reference: `module:attribute`; the attribute is a `Topology`, or a function without arguments that returns one.
 
     Raises:
-        TopologyError: if the reference leads nowhere, or to something else.
+        TopologyError: if the reference cannot be imported, or is not a topology.
     """
     try:
         return load_reference(reference, Topology)

@@ -35,15 +35,15 @@ class InputStream:
 
 
 class InputPack:
-    """A record, as its `size` tuples share it.
+    """A record, shared by its `size` tuples.
 
     Attributes:
         settled: for each of its tuples 0 while it is open, then `DONE`. In a task with chained bolts a tuple is first
             `ACKED` or `FAILED`, and becomes `DONE` when none of its chained inputs is open.
-        has_expired: in a chain, whether its open tuples failed because they were open for longer than any tree; later
-            outcomes of them have no effect.
-        left: tuples that are neither acked nor failed, or whose dead letters are not delivered.
-        batch: has the anchors of its tuples; those of untracked ones are not in it.
+        has_expired: in a chain, whether its open tuples failed because they were open for longer than any tree; their
+            later outcomes have no effect.
+        left: how many tuples are neither acked nor failed, or have a dead letter that is not delivered yet.
+        batch: the batch with the anchors of its tuples; untracked tuples have none.
         first: place of the first anchor in the batch.
         starts: shape `(size + 1,)`: where the anchors of each tuple begin, from `first`; None if each tuple has one,
             or the batch is not tracked.
@@ -81,7 +81,7 @@ class InputPack:
         return not self.batch.is_tracked or (starts is not None and bool((starts[1:] == starts[:-1]).any()))
 
     def places(self, index: int) -> range:
-        """The places in the batch of the anchors of a tuple."""
+        """The places of a tuple's anchors in the batch."""
         if not self.batch.is_tracked:
             return range(0)
         if self.starts is None:
@@ -90,7 +90,7 @@ class InputPack:
 
     @property
     def identities(self) -> IdentityColumns:
-        """The identities of its tuples, with their paths at this bolt; none of tuples with several anchors or none."""
+        """The identities of its tuples, with their paths at this bolt; only tuples with one anchor have any."""
         batch, first, starts = self.batch, self.first, self.starts
         if not (batch.is_tracked and batch.is_identified):
             return IdentityColumns.none(self.size)
@@ -102,7 +102,7 @@ class InputPack:
         return found
 
     def begin_again(self, index: int) -> None:
-        """A tuple is executed again: what is emitted for it has the identities of the execution before."""
+        """Begins another execution of a tuple: its emits get the same identities as those of the execution before."""
         self.batch.begin_again(self.places(index))
 
     def tuple_at(self, index: int, values: Values) -> "Tuple":
@@ -123,8 +123,8 @@ class Tuple:
 
     Attributes:
         values: in the order of the stream's fields.
-        index: which of the tuples of its record, from 0.
-        place: of its anchor in the input batch of its record; -1 if it has none or several. For the SDK's use.
+        index: its index among the tuples of its record, from 0.
+        place: the place of its anchor in its record's input batch; -1 if it has none or several. For the SDK's use.
     """
 
     __slots__ = ("index", "pack", "place", "values")
@@ -211,7 +211,7 @@ class Tuple:
 
     @property
     def key(self) -> bytes | None:
-        """The record's key: of a stream with one tuple a record, the grouping fields of a fields grouping."""
+        """The record's key; with a fields grouping and one tuple per record, the values of the grouping fields."""
         return self.pack.record.key()
 
     @property
@@ -230,9 +230,9 @@ class Tuple:
     def identity(self) -> str | None:
         """A text that no other tuple has, and that stays the same when the message is replayed or read again.
 
-        It follows from the position of the message in the source, and from the way of the tuple through the topology.
-        Only bolts with a state or windows, and those before one, have it; None for a tuple that is anchored to several
-        inputs or to none, and for what does not come from a `KafkaSpout`, or comes through Spark.
+        It is made of the position of the message in the source and the path of the tuple through the topology. Only
+        inputs of bolts with a state or windows, and of the bolts before them, have one. It is None for a tuple that is
+        anchored to several inputs or to none, that does not come from a `KafkaSpout`, or that comes through Spark.
         """
         batch, place = self.pack.batch, self.place
         if not (batch.is_tracked and batch.is_identified) or place < 0:
@@ -248,7 +248,7 @@ class Tuple:
 
     @property
     def is_tick(self) -> bool:
-        """Whether it is a tick tuple: no record, but the time that has come. To ack or fail it changes nothing."""
+        """Whether it is a tick tuple, which has no record. An ack or a fail of it has no effect."""
         return self.pack.stream is _TICKS
 
 

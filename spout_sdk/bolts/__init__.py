@@ -3,12 +3,12 @@
 - `bolt_task`: one task, without I/O; `tuple_reader`: records into tuples or columns; `executor`: calls the bolt
   through its adapter; `adapters`: one for each kind of bolt; `batch_size`: how many tuples a call receives;
   `running_call`: the call that has not returned.
-- `execute_failures`: what follows when a call raises; `retries`: tuples that are executed again; `pause`: of a task
+- `execute_failures`: handles calls that raise; `retries`: tuples that are executed again; `pause`: the pause of a task
   whose calls all raise.
 - `outcomes`: acks, fails and dead letters of inputs; `unread_record`: a record that may be of another version.
-- `collectors`: `OutputCollector`; `basic_collector`, `arrow_collector`: those of an `ArrowBolt`, and of a `BasicBolt`
-  with what calls it.
-- `pending_writes`: what is to be delivered for a tuple before its ack.
+- `collectors`: `OutputCollector`; `arrow_collector`: the collector of an `ArrowBolt`; `basic_collector`: the collector
+  and the adapter of a `BasicBolt`.
+- `pending_writes`: records that must be delivered before the ack of a tuple.
 - `async_bolt`: `AsyncBolt`; `async_settings`: its settings, checked; `async_adapter`: its event loop, registered here.
 - `kafka_bolt`: `KafkaBolt`; `kafka_adapter`: writes its records; registered here.
 """

@@ -1,4 +1,4 @@
-"""How the task of a bolt calls it: one adapter for each kind of bolt, over one protocol.
+"""Adapters through which a task calls its bolt: one for each kind of bolt, with one interface.
 
 A kind registers its adapter with `adapter_of`, in the module that defines the adapter.
 """
@@ -36,17 +36,17 @@ class BoltAdapter:
         records_acks: whether inputs are acked when `execute` returns.
         times_acks: whether the time from a call until the ack of its first tuple is measured.
         may_be_busy: whether `is_busy` may become true.
-        emits_with_ack: whether all that is sent for an input is sent when it is acked.
-        ends_inputs: whether it settles each input itself in the end, so that none is open because it was forgotten.
-        stop_timeout: for how many seconds a stop waits for what it has begun.
-        folds: whether what was done with open inputs is committed beside the offset, as `progress`.
-        holds_inputs: whether windows hold its inputs, which are acked when they leave the last.
-        repeats_emits: whether an input that is replayed makes the same tuples in the same order; what is emitted has no
-            identity otherwise.
-        busy_since: since when a running input takes long, and there is no room for others; None if that is not so.
-        input: the tuple of the call that runs, where it is known.
-        state: of a bolt with a state, that of the task; of one that recognises replays without one, their identities.
-        failures: what follows when a call raises.
+        emits_with_ack: whether everything that it sends for an input is sent when it acks the input.
+        ends_inputs: whether the adapter settles each input itself, so that the bolt cannot forget one.
+        stop_timeout: seconds for which a stop waits for inputs that it has begun.
+        folds: whether the work that was done for open inputs is committed beside the offset, as `progress`.
+        holds_inputs: whether windows hold its inputs, which are acked when they leave the last window.
+        repeats_emits: whether a replayed input emits the same tuples in the same order; otherwise these have no
+            identity.
+        busy_since: since when a long-running input leaves no room for other inputs; None if there is room.
+        input: the tuple of the call that runs, if it is known.
+        state: the state of the task; for a bolt that recognises replays without a state, the identities of inputs.
+        failures: handles calls that raise.
 
     Args:
         bolt: as the user's factory made it.
@@ -101,12 +101,12 @@ class BoltAdapter:
 
     @property
     def running_inputs(self) -> int:
-        """How many inputs are being executed between two calls, or wait for these to end."""
+        """How many inputs run between two calls, or wait until such inputs end."""
         return 0
 
     @property
     def running_part(self) -> float:
-        """Which part of what may be executed at a time between two calls is."""
+        """Running inputs as a share, 0.0 to 1.0, of the inputs that may run between two calls."""
         return 0.0
 
     @property
@@ -115,7 +115,7 @@ class BoltAdapter:
         return False
 
     def forget_waiting(self) -> None:
-        """Begins none of the inputs that wait for others: they stay open, and are read again."""
+        """Drops the inputs that wait for others: they stay open, and are read again."""
 
     def wait(self, seconds: float) -> None:
         """Waits until a running input ends, `seconds` at most."""

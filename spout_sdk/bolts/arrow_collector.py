@@ -1,4 +1,4 @@
-"""The rows that an `ArrowBolt` receives, and its collector: columns instead of tuples, by the rules of `collectors`."""
+"""The rows that an `ArrowBolt` receives, and its collector: as in `collectors`, but with columns instead of tuples."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class ArrowInput:
     batch: Any
     pack: InputPack
     codec: "PackCodec"
-    indices: Rows  # shape `(n,)`, of each row among the record's tuples
+    indices: Rows  # shape `(n,)`: the index of each row among the record's tuples
 
     @classmethod
     def of(cls, batch: Any, pack: InputPack, codec: "PackCodec") -> "ArrowInput":
@@ -74,7 +74,7 @@ class ArrowInput:
             return rows + pack.first, None
         begins = pack.starts[rows]
         counts = pack.starts[rows + 1] - begins
-        # `counts` consecutive ones from the first of each row.
+        # `counts` consecutive places from the first of each row.
         before = np.cumsum(counts) - counts
         return np.arange(counts.sum()) + np.repeat(begins - before, counts) + pack.first, counts
 
@@ -99,7 +99,7 @@ class ArrowInput:
         return list(map(self.pack.tuple_at, self.indices[rows].tolist(), values))
 
     def taken_over(self) -> list[Tuple]:
-        """All rows as tuples; it has none from now on."""
+        """Returns all rows as tuples, and keeps none."""
         made = list(self)
         self.batch, self.indices = self.batch.slice(0, 0), self.indices[:0]
         return made
@@ -202,7 +202,7 @@ class ArrowCollector:
         """Acks rows: they were processed.
 
         Args:
-            rows: positions in the call's batch, or a mask; all that are neither acked nor failed, unless given.
+            rows: positions in the call's batch, or a mask; by default all rows that are neither acked nor failed.
 
         Raises:
             TupleAlreadyDoneError: if one was acked or failed before; none is acked then.
@@ -232,12 +232,12 @@ class ArrowCollector:
             self._outcomes.fail(tuple_, message)
 
     def retry(self, message: str | BaseException = "", rows: Any = None, *, delay: float | None = None) -> None:
-        """Has rows executed again later, in this task, as `OutputCollector.retry` a tuple.
+        """Has rows executed again later, in this task, as `OutputCollector.retry` does for a tuple.
 
         Args:
             message: the reason, as text.
             rows: as for `ack`.
-            delay: seconds until then; by the bolt's `RetryPolicy` unless given.
+            delay: seconds until then; without it the delay of the bolt's `RetryPolicy`.
 
         Raises:
             TupleAlreadyDoneError: if one was acked or failed before; none is retried then.
@@ -278,11 +278,11 @@ class ArrowCollector:
         try:
             return row_numbers(anchors, len(self._input))
         except ValueError as error:
-            raise plan.error(f"anchors are wrong: {error}") from error
+            raise plan.error(f"anchors= is invalid: {error}") from error
 
 
 def check_packed(component: str, stream: Stream) -> None:
-    """Raises `TopologyError` if a stream is not made of packs."""
+    """Raises `TopologyError` if the codec of a stream is not `arrow`."""
     if stream.codec != "arrow":
         raise TopologyError(
             f"an ArrowBolt takes and emits streams of codec arrow, and stream {stream.name!r} of {component!r} has "

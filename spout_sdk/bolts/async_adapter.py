@@ -1,7 +1,7 @@
-"""Calls an `AsyncBolt`: the event loop of a task, its running inputs, and what follows when they end.
+"""Calls an `AsyncBolt`: runs the event loop of a task, and settles inputs whose coroutines have ended.
 
-The coroutines run in an event loop in a thread of its own and touch nothing of the task: when one has ended, its emits
-go through a thread-safe queue to the task's thread, which emits and acks.
+The event loop has a separate thread, and its coroutines do not touch the task: when one has ended, its emits go through
+a thread-safe queue to the task's thread, which emits and acks.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from spout_sdk.errors import FailTupleError, TopologyError
 logger = get_logger("spout_sdk.bolt")
 
 _CLEANUP_SECONDS: Final = 5.0
-_CANCEL_SECONDS: Final = 1.0  # for what a cancelled coroutine does about it
+_CANCEL_SECONDS: Final = 1.0  # for a cancelled coroutine to end
 _LOOK_SECONDS: Final = 0.005
 _STUBBORN: Final = (
     "%s/%d: execute_async() for %s[%d] offset %d did not end within %g s after it was cancelled at its time_limit of "
-    "%g s, and its input fails: it suppresses asyncio.CancelledError, or what it calls blocks the event loop and "
+    "%g s, and its input fails: it suppresses asyncio.CancelledError, or a call in it blocks the event loop and "
     "belongs in asyncio.to_thread()."
 )
 
@@ -37,7 +37,7 @@ Key = tuple[Any, ...] | None
 
 
 class RunningInput:
-    """An input whose coroutine was started: what it has emitted, and how it has ended.
+    """An input whose coroutine was started, with its emits and its outcome.
 
     Attributes:
         input: the tuple.
@@ -45,12 +45,12 @@ class RunningInput:
         since: when it was started, by the clock of the task.
         emits: values and stream of each emit.
         answers: the value of each answer.
-        error: by which it has ended; None if it has returned.
+        error: the exception that it ended with; None if it returned.
         is_done: whether it has ended.
         is_cancelled: whether its time limit has passed.
-        is_overdue: whether it had not ended then.
+        is_overdue: whether it was still running then.
         is_settled: whether its input has an outcome.
-        coroutine: that executes it, once the event loop has begun it.
+        coroutine: executes it; None until the event loop begins it.
     """
 
     __slots__ = (
@@ -92,7 +92,9 @@ class RunningInput:
         if self.is_settled and self.is_overdue:
             raise RuntimeError("execute_async() exceeded its time_limit, and its input has failed: nothing is sent")
         if self.is_done:
-            raise RuntimeError("execute_async() has ended, and its input is acked: await what emits before it returns")
+            raise RuntimeError(
+                "execute_async() has ended, and its input is acked: await the code that emits before it returns"
+            )
 
     def reset_timeout(self) -> None:
         self._resets.append(self.input)
@@ -102,10 +104,10 @@ class RunningInput:
 class AsyncAdapter(BoltAdapter):
     """Runs the coroutines of an `AsyncBolt`, and settles their inputs in the task's thread, as they end.
 
-    Tick tuples only call it: inputs have ended since, have exceeded their time limit, or are to be kept alive.
+    At tick tuples it settles inputs that have ended, cancels those over their time limit, and keeps open ones alive.
 
-    It takes an input only if it can begin it, or has room for it to wait for an earlier one of its key: what is left of
-    a record stays with the loop.
+    It takes an input only if it can begin it, or has room to let it wait for an earlier input with the same key: the
+    rest of a record stays with the loop of the process.
     """
 
     may_be_busy = True
@@ -122,7 +124,7 @@ class AsyncAdapter(BoltAdapter):
         self._reset_at = self._now() + self._reset_every
         self._slots: dict[RunningInput, None] = {}  # in the order in which they were started
         self._cancelled: deque[tuple[float, RunningInput]] = deque()  # and when each slot is given back
-        self._left: set[RunningInput] = set()  # have ignored that they were cancelled
+        self._left: set[RunningInput] = set()  # still run after they were cancelled
         self._behind: dict[Key, deque[Tuple]] = {}  # key of a running input → inputs that wait for its end
         self._waiting = 0
         self._ended: SimpleQueue[RunningInput] = SimpleQueue()
@@ -139,7 +141,7 @@ class AsyncAdapter(BoltAdapter):
         if settings.stop_timeout > (longest := self._task.topology.stop_timeout):
             raise TopologyError(
                 f"stop_timeout of bolt {context.component!r} is {settings.stop_timeout:g} s, but its process is killed "
-                f"after one of {longest:g} s: set it in the class, and not in the instance"
+                f"{longest:g} s after a stop began: set it in the class, and not in the instance"
             )
         self._loop = loop = asyncio.new_event_loop()
         name = f"{context.component}/{context.task} event loop"
@@ -204,7 +206,7 @@ class AsyncAdapter(BoltAdapter):
             self._settle_ended()
 
     def cleanup(self) -> None:
-        """Cancels what is still being executed, and ends the event loop."""
+        """Cancels coroutines that still run, and ends the event loop."""
         if self._loop is None:
             return
         try:
@@ -242,7 +244,7 @@ class AsyncAdapter(BoltAdapter):
             self._report(started)  # it was cancelled before it began
 
     def _report(self, started: RunningInput) -> None:
-        if started.is_overdue:  # however it took that
+        if started.is_overdue:  # even if it suppressed its cancellation
             started.error = self._over_limit()
         started.is_done = True
         self._ended.put(started)
@@ -360,7 +362,7 @@ class AsyncAdapter(BoltAdapter):
                     self._collector.emit(values, anchors=input_, stream=stream)
                 for value in ended.answers:
                     self._collector.answer(input_, value)
-            except Exception as refused:  # noqa: BLE001 - what does not fit
+            except Exception as refused:  # noqa: BLE001 - values that do not fit
                 error = refused
         if error is None:
             self.failures.in_a_row = 0
@@ -380,6 +382,6 @@ class AsyncAdapter(BoltAdapter):
         self._thread.join(_CANCEL_SECONDS)
         loop, self._loop = self._loop, None
         if self._thread.is_alive():
-            logger.warning("%s is blocked: what blocks belongs in asyncio.to_thread()", self._thread.name)
+            logger.warning("%s is blocked: calls that block belong in asyncio.to_thread()", self._thread.name)
         else:
             loop.close()  # type: ignore[union-attr]

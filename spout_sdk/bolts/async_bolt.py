@@ -1,4 +1,4 @@
-"""`AsyncBolt`: many inputs at a time, for work that waits for others; `async_adapter` has the event loop."""
+"""`AsyncBolt`: executes many inputs at a time, for work that waits for services; `async_adapter` has the event loop."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class AsyncCollector:
 
     @property
     def input(self) -> Tuple:
-        """The tuple."""
+        """The tuple that is executed."""
         return self._running.input
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
@@ -51,14 +51,14 @@ class AsyncCollector:
         self._running.answer(value)
 
     def reset_timeout(self) -> None:
-        """Restarts the clock of the input's trees now. The task does so regularly, as long as the input is open."""
+        """Restarts the clock of the input's trees now. The task does so regularly while the input is open."""
         self._running.reset_timeout()
 
 
 class AsyncBolt(AnyBolt, ABC):
     """A bolt that works on many inputs at a time, in coroutines: for requests to services and databases.
 
-    Derive it and define `execute_async`. What it emits is anchored to its input, which is acked when it returns, and
+    Derive it and define `execute_async`. Its emits are anchored to its input, which is acked when it returns, and
     failed when it raises.
 
         class Geocode(AsyncBolt):
@@ -77,18 +77,18 @@ class AsyncBolt(AnyBolt, ABC):
     all inputs that a task has taken are kept alive, up to `max_tree_age`.
 
     Attributes:
-        streams: what it emits, made with `declare`.
+        streams: the streams that it emits to, made with `declare`.
         concurrency: how many inputs of a task are worked on at a time. In a simulated cluster it is one.
         time_limit: seconds that `execute_async` may take for one input. Then it is cancelled, which raises
             `asyncio.CancelledError` in it, and the input ends as if it had raised a `TimeoutError`. None for 30
-            minutes, or for `max_tree_age` of the topology where that was set to less. Unless `max_tree_age` was set, it
-            has room for this. Where it is set, a task that can take no more inputs is not reported as stalled.
+            minutes, or for `max_tree_age` of the topology if that was set to less. Unless `max_tree_age` was set, it is
+            at least the limit. With a limit, a task that can take no more inputs is not reported as stalled.
         stop_timeout: for how many seconds a stop, and a move of the task to another process, waits for running
-            coroutines. The next owner of the task executes inputs that have not ended again.
+            coroutines. The next owner of the task executes unfinished inputs again.
         ordered_by: fields of all streams that it receives. Inputs with equal values in them are executed one after
-            another, in the order of their arrival, and others at the same time. One that fails holds up none: the next
-            is executed, and it arrives again later.
-        answers: whether it calls `collector.answer`; then the topology has a topic of answers.
+            another, in the order of their arrival, and others at the same time. A failed input does not
+            stop the next one, which is executed; the failed one arrives again later.
+        answers: whether it calls `collector.answer`; the topology then has a topic for answers.
     """
 
     concurrency: int = 100
@@ -111,5 +111,5 @@ class AsyncBolt(AnyBolt, ABC):
     async def cleanup_async(self) -> None:
         """Called in the event loop at a clean stop, and when the task moves to another process.
 
-        What is still being executed after `stop_timeout` is cancelled before, and read again.
+        Inputs that are still running after `stop_timeout` are cancelled before this call, and read again.
         """

@@ -9,7 +9,7 @@ from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
 
 DEFAULT_TIME_LIMIT: Final = 1_800.0
-"""Seconds that an `execute_async` may take unless its bolt says otherwise: as one `execute` of another bolt."""
+"""Default of `time_limit`, in seconds: as long as one `execute` of another bolt may take."""
 
 _UNORDERED: Final = ("array", "map", "record")  # types whose values are not keys
 
@@ -22,7 +22,7 @@ class AsyncSettings:
         concurrency: how many inputs of a task are executed at a time.
         time_limit: seconds after which a coroutine is cancelled.
         stop_timeout: seconds for which a stop waits for running coroutines.
-        ordered_by: fields by which inputs are executed one after another; none for no order.
+        ordered_by: fields by which inputs are executed one after another; empty for no order.
     """
 
     concurrency: int
@@ -43,7 +43,7 @@ class AsyncSettings:
         if manifest.acking and limit > age:
             raise TopologyError(
                 f"time_limit of bolt {name!r} is {limit:g} s, but its trees fail at max_tree_age, {age:g} s, and are "
-                "replayed: raise max_tree_age of the TopologyBuilder, or leave that out, and it has room for it"
+                "replayed: raise max_tree_age of the TopologyBuilder, or leave it out: it is then at least that long"
             )
         ordered_by = (bolt.ordered_by,) if isinstance(bolt.ordered_by, str) else tuple(bolt.ordered_by)
         for field in ordered_by:
@@ -57,7 +57,7 @@ class AsyncSettings:
 
 
 def time_limit(name: str, bolt: Any) -> float:
-    """The time limit of an `AsyncBolt` in seconds; raises `TopologyError` if it is none."""
+    """The time limit of an `AsyncBolt` in seconds; raises `TopologyError` if it is invalid."""
     if bolt.time_limit is None:
         return DEFAULT_TIME_LIMIT
     return check_seconds(f"time_limit of bolt {name!r}", bolt.time_limit)

@@ -1,4 +1,4 @@
-"""Calls a `BasicBolt`, and its collector: emits are anchored to the input, which is acked when `execute` returns."""
+"""The collector and the adapter of a `BasicBolt`, whose emits are anchored to its input."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -117,14 +117,14 @@ class BasicAdapter(BoltAdapter):
 
     @property
     def _call(self) -> Callable[[Tuple, BasicCollector], object]:
-        """The collector with which each tuple is executed."""
+        """The function that executes a tuple, called with the tuple and the collector."""
         execute: Callable[[Tuple, BasicCollector], object] = self._bolt.execute
         return execute
 
     def execute(self, tuples: Sequence[Tuple]) -> None:
         execute, basic, failures = self._call, self._basic, self.failures
         pack = tuples[0].pack
-        # Emits need nothing of an input but its place, where each has one.
+        # If each input has one place, emits need nothing else of it.
         has_places = pack.starts is None and pack.offset != NO_OFFSET
         basic._batch = pack.batch
         failed: list[Tuple] = []
@@ -152,7 +152,7 @@ class BasicAdapter(BoltAdapter):
                 if not failed or failed[-1] is not tuples[-1]:
                     failures.in_a_row = 0
         except BaseException:
-            reached = tuples.index(basic.input)  # what follows was not executed
+            reached = tuples.index(basic.input)  # the tuples after it were not executed
             raise
         finally:
             basic.input, basic._batch, basic._place = None, NO_TREES, 0

@@ -78,7 +78,7 @@ class BoltTask(HeadTask):
         self.executor.execute_batch(batch)
 
     def tick(self, now: float) -> None:
-        """Sends what has lingered, expires inputs, and executes a tick tuple if one is due."""
+        """Flushes data that has lingered, expires inputs, and executes a tick tuple if one is due."""
         self.outcomes.settle_written()
         self.unread.tick(now)
         self.chain.tick(now)
@@ -104,12 +104,12 @@ class BoltTask(HeadTask):
         )
 
     def finish(self, until: float) -> None:
-        """Executes what the task has put off, until a time, as it ends and its inputs are committed."""
+        """Executes due retries until `until`: the task ends, and the offsets of its inputs are committed."""
         self.executor.finish(until)
         self.chain.finish(until)
 
     def flush(self) -> None:
-        """Sends all that is buffered, after what is settled by now."""
+        """Settles tuples by the delivery reports so far, then sends everything that is buffered."""
         self.outcomes.settle_written()
         super().flush()
 
@@ -121,17 +121,17 @@ class BoltTask(HeadTask):
             self.chain.cleanup()
 
     def note_done(self) -> None:
-        """Sends all that is buffered, so that what is done by now can be committed when that is delivered."""
+        """Sends everything that is buffered; when it is delivered, the inputs that are done by now can be committed."""
         self.flush()
         self.outbox.acks.when_delivered(partial(self.inputs.tuples_delivered, self.inputs.note_tuples()))
 
     def commit(self, room: int = LARGEST_METADATA, *, in_transaction: bool = False) -> Commit | None:
-        """Returns the next commit: inputs whose acks are delivered, or all that is done. None before the first record.
+        """Returns the next commit: inputs whose acks are delivered, or in a transaction all inputs that are done.
 
-        `room` is how many bytes its metadata may have.
+        None before the first record. `room` is the largest size of its metadata, in bytes.
 
-        Of a bolt that is a fold over its inputs, a transaction commits the last offset that was read, whether its
-        tuples were executed or not, and what windows have closed.
+        For a bolt that folds its inputs, a transaction commits the last offset that was read, whether its tuples were
+        executed or not, and which windows have closed.
         """
         inputs = self.inputs
         done = inputs.settled() if in_transaction else inputs.delivered()
@@ -172,7 +172,7 @@ class BoltTask(HeadTask):
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing after the last record may be executed: it is not known what becomes of it."""
+        """Whether nothing after the last record may be executed, because that cannot be read and is not decided yet."""
         return self.unread.held is not None
 
     @property
@@ -206,7 +206,7 @@ class BoltTask(HeadTask):
         (self.adapter if self.adapter.is_busy or not self.chain.is_busy else self.chain).wait(seconds)
 
     def forget_waiting(self) -> None:
-        """Begins no waiting inputs: they stay open, and are read again."""
+        """Drops waiting inputs: they stay open, and are read again."""
         self.adapter.forget_waiting()
         self.chain.forget_waiting()
 
@@ -240,11 +240,11 @@ class BoltTask(HeadTask):
         return self.chain.running or self.executor.running
 
     def _unanchored(self) -> int:
-        """How many tuples were emitted that may be an effect of any open input, and records written."""
+        """How many emitted tuples and written records may be effects of any open input."""
         return self.outbox.unanchored + self.outcomes.unanchored + self.chain.unanchored
 
     def is_open(self, offset: int) -> bool:
-        """Whether the record at an offset was not read, or is not settled; for another thread."""
+        """Whether the record at an offset was not read, or is not settled; any thread may call it."""
         return offset > self.inputs.last_started or self.inputs.is_open(offset)
 
     def oldest_input(self, now: float) -> tuple[float, str]:

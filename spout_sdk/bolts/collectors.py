@@ -24,7 +24,7 @@ class OutputCollector(Emitter):
         super().__init__(task)
         self._outcomes = outcomes
         self._has_warned = False
-        # Bound here, because a method around it would cost each ack a call.
+        # Bound here, because a wrapping method would cost another call for each ack.
         self.ack = outcomes.ack  # type: ignore[method-assign]
 
     def emit(
@@ -105,7 +105,7 @@ class OutputCollector(Emitter):
         headers: Sequence[tuple[str, str | bytes | None]] = (),
         partition: int = -1,
     ) -> None:
-        """Writes a record to a topic that is not the topology's, and acks the tuple when that is delivered.
+        """Writes a record to a topic that is not the topology's, and acks the tuple when the record is delivered.
 
         A tuple for which several records are written is acked when all are delivered; if one is not, its trees fail.
         Write all of them in one call of `execute`: the tuple may be acked after it. With `exactly_once` the records are
@@ -113,11 +113,11 @@ class OutputCollector(Emitter):
 
         Args:
             tuple_: an input.
-            topic: which exists.
+            topic: a topic that exists.
             value: of the record.
             key: of the record.
             headers: pairs of name and value.
-            partition: -1 for that of the key's hash, or any if there is none.
+            partition: -1 for the partition of the key's hash, or any partition if there is no key.
 
         Raises:
             TupleAlreadyDoneError: if the tuple was acked or failed before; nothing was sent then, and its trees fail
@@ -164,7 +164,7 @@ class OutputCollector(Emitter):
         Args:
             tuple_: an input.
             message: the reason, as text; of an exception its type and text.
-            delay: seconds until then; by the bolt's `RetryPolicy` unless given.
+            delay: seconds until then; without it the delay of the bolt's `RetryPolicy`.
 
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
@@ -202,7 +202,7 @@ class OutputCollector(Emitter):
 
 
 def places_of(anchors: Sequence[Tuple], outcomes: Outcomes) -> tuple[InputBatch | Joined, int]:
-    """Batch and place of what is anchored to one; or all of several places, and the last of them."""
+    """Returns the batch and the place of the anchors; for several places the places joined, and the last of them."""
     found: dict[int, tuple[InputBatch, int]] = {}
     context: Headers = []
     for anchor in anchors:
@@ -211,14 +211,14 @@ def places_of(anchors: Sequence[Tuple], outcomes: Outcomes) -> tuple[InputBatch 
         batch = anchor.pack.batch
         context = context or batch.trace_context
         for place in anchor.pack.places(anchor.index):
-            # One edge is that of the tuple in all its trees: of several anchors in a tree, one gets it.
+            # A tuple has one edge in all its trees: if several anchors are in one tree, one of them gets it.
             found.setdefault(int(batch.roots[place]), (batch, place))
     if len(anchors) > 1:
         outcomes.emitted_for(anchors, found)
     places = tuple(found.values())
     if not places:
         return InputBatch(context, is_tracked=False) if context else NO_TREES, 0
-    # Of tuples for several inputs none has an identity, whatever trees these belong to: their order may change.
+    # A tuple with several anchors has no identity, even if they are in one tree: their order may change.
     has_identity = places[0][0].is_identified
     if len(places) == 1 and places[0][0].trace_context == context and not (has_identity and len(anchors) > 1):
         return places[0]

@@ -20,12 +20,12 @@ _SHOWN_TUPLES: Final = 3
 class ExecuteFailures:
     """Retries or fails the tuples of a call that raised, makes dead letters of them, or ends or pauses the task.
 
-    Bolts that hold tuples have one of their own, for calls of the user's code that are not calls of `execute`.
+    Bolts with windows have a second one, for calls of the user's code other than `execute`.
 
     Attributes:
-        in_a_row: different tuples whose calls have raised since the last call that did not; a call that returns sets it
-            to 0. Tick tuples do not count.
-        pause: of the task, until a call returns.
+        in_a_row: the number of different tuples whose calls have raised since a call last returned, which sets it to
+            0. Tick tuples do not count.
+        pause: the pause of the task, until a call returns; None without one.
     """
 
     def __init__(self, task: Task, outcomes: Outcomes, options: BoltOptions) -> None:
@@ -50,14 +50,14 @@ class ExecuteFailures:
 
     @property
     def tries_one(self) -> bool:
-        """Whether one call is to be tried, which ends or prolongs the pause."""
+        """Whether the time of a pause is over, and one call is tried, which ends or prolongs it."""
         return self.pause is not None and self.in_a_row > 0 and self._clock() >= self.pause.until
 
     def handle(self, tuples: Sequence[Tuple], error: Exception, rows: Any = None) -> None:
         """Settles or retries the tuples of a call that raised; raises `ComponentError` if that ends the task.
 
         Args:
-            error: what it raised.
+            error: the exception.
             rows: the `ArrowInput` of the call of an `ArrowBolt`.
         """
         if isinstance(error, ComponentError):  # of a bolt that holds tuples
@@ -104,12 +104,12 @@ class ExecuteFailures:
             logger.warning(text, *what, extra=EACH)
 
     def finish(self) -> None:
-        """Ends the pause for good: the task ends, and what it has committed is executed."""
+        """Ends the pause permanently: the task ends, and executes the inputs that it has committed."""
         self._pause_after = None
         self.end_pause()
 
     def _count(self, tuple_: Tuple, why: str) -> None:
-        """Counts a call that raised; pauses the task if it was one too many."""
+        """Counts a call that raised; pauses the task if these are too many."""
         if not self.in_a_row:
             self._row.clear()
             self.end_pause()
@@ -117,14 +117,14 @@ class ExecuteFailures:
         self.in_a_row = len(self._row)
         now = self._clock()
         if self.pause is not None:
-            if now >= self.pause.until:  # others were begun before
+            if now >= self.pause.until:  # an earlier one was begun before the pause
                 self.pause.tried(now, why)
         elif self._pause_after is not None and self.in_a_row >= self._pause_after:
             self.pause = Pause(now, why)
             logger.warning(
                 "%s/%d pauses: the execute of %d tuples in a row raised, the last time %s. It tries one again in %g s, "
                 "and then after pauses of up to %g s; its inputs wait, and their trees are kept alive until "
-                "max_tree_age. For failures that are those of single tuples, raise FailTupleError, or set "
+                "max_tree_age. If single tuples cause the failures, raise FailTupleError, or set "
                 "max_consecutive_failures=0",
                 *(self._component, self._task, self.in_a_row, why, FIRST_SECONDS, LONGEST_SECONDS),
                 extra=EACH,

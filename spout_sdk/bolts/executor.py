@@ -1,4 +1,4 @@
-"""Calls the bolt of a task with tuples, retries and ticks; measures the calls, and knows the running one."""
+"""Calls the bolt of a task with tuples, retries and ticks; measures the calls, and shows the running one."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from spout_sdk.bolts.running_call import RunningCall
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import SAMPLE
 
-_MOST_RETRIES: Final = 100  # that are executed before other tuples have a turn
+_MOST_RETRIES: Final = 100  # executed before other tuples have a turn
 _MICROSECOND: Final = 1e-6  # the sum of tick intervals is rounded
 _FAST_SECONDS: Final = 0.0001  # for each tuple; if they are faster, the clock is read once for several tuples
 _FASTEST_SECONDS: Final = 0.00001  # if they are faster, once for many tuples
@@ -73,9 +73,9 @@ class Executor:
             self._tick_at = self._clock() + self._tick_interval
 
     def execute(self, tuples: Iterator[Tuple], until: float) -> bool:
-        """Executes tuples of one record, until about a time of the task's clock; returns whether none is left.
+        """Executes tuples of one record until about `until`, by the task's clock; returns whether no tuple is left.
 
-        A bolt that is busy takes no more.
+        A busy bolt takes no more tuples.
 
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures end the task.
@@ -83,7 +83,7 @@ class Executor:
         adapter, clock = self.adapter, self._clock
         if adapter.is_busy:
             return False
-        # Each call is timed by itself for hooks, and a bolt that may be busy is asked after each.
+        # Each call is timed by itself for hooks, and a bolt that may become busy is checked after each.
         most = 1 if self._hooks or adapter.may_be_busy or adapter.failures.tries_one else SAMPLE
         several = list(islice(tuples, min(self._stride, _MANY if most > 1 else 1)))
         started = began = clock()
@@ -146,7 +146,7 @@ class Executor:
         return self._execute_due(until)
 
     def finish(self, until: float) -> None:
-        """Executes what the task has put off, until a time, as it ends and its inputs are committed."""
+        """Executes due retries until `until`: the task ends, and the offsets of its inputs are committed."""
         self.adapter.failures.finish()
         while self._outcomes.retries.has_due(self._clock()) and self._clock() < until:
             self._execute_due(until)
@@ -186,7 +186,7 @@ class Executor:
             self.adapter.execute(ticked)
         finally:
             self._running = None
-            if not self.adapter.may_be_busy:  # otherwise inputs have ended meanwhile
+            if not self.adapter.may_be_busy:  # if it may be, inputs have ended meanwhile
                 failures.in_a_row = in_a_row
 
     @property
@@ -220,7 +220,7 @@ class Executor:
                 self._outcomes.start_timing(tuples[0], began)
 
     def _executed(self, tuples: Sequence[Tuple] | ArrowInput, seconds: float) -> None:
-        """Records how long a call took, on average where there were several: one in `SAMPLE`, or each for hooks."""
+        """Records the average time per tuple of a timed call: for one in `SAMPLE` tuples, or for all with hooks."""
         if not self._is_timed:
             return
         self._counters.execute_latency.record(seconds)

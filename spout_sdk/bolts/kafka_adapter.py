@@ -71,7 +71,7 @@ class KafkaAdapter(BoltAdapter):
         batch.write(self._outcomes, pack, tuples)
 
     def cleanup(self) -> None:
-        """Does nothing: the task sends what is left."""
+        """Does nothing: the task sends the remaining records."""
 
     def _topic(self, tuple_: Tuple) -> str:
         topic = self._bolt.topic(tuple_)
@@ -188,7 +188,7 @@ class _Writer(NamedTuple):
 def _position(stream: Stream, field: str, where: str) -> int:
     if field not in stream.field_names:
         raise TopologyError(
-            f"a KafkaBolt is to write field {field!r}, and stream {where} has {', '.join(stream.field_names)}: name "
+            f"a KafkaBolt writes field {field!r}, but stream {where} has {', '.join(stream.field_names)}: name "
             "one of them, or pass a function of the tuple"
         )
     return stream.field_names.index(field)
@@ -197,7 +197,7 @@ def _position(stream: Stream, field: str, where: str) -> int:
 def _getter(part: Part, stream: InputStream) -> Getter:
     """A function that makes a key, value or header from a tuple of the stream."""
     if part is None:
-        return lambda tuple_: None  # noqa: ARG005 - as the others
+        return lambda tuple_: None  # noqa: ARG005 - the signature of the others
     if callable(part):
         made_by = part
         return lambda tuple_: _part(made_by(tuple_))

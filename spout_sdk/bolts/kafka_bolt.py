@@ -1,4 +1,4 @@
-"""`KafkaBolt`: where results leave a topology, for a topic of the user's."""
+"""`KafkaBolt`: writes results of a topology to a topic of the user's."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -26,21 +26,21 @@ class KafkaBolt(AnyBolt):
     Records with a key go to the partition of its murmur2 hash, as those of Kafka's own clients; others to any.
 
     Args:
-        topic: its name, or a function that makes it of a tuple. It has to exist: the first tuple for a missing topic
+        topic: its name, or a function of the tuple that returns it. It must exist: the first tuple for a missing topic
             fails after about five seconds, and later tuples fail at once.
         key: a field of text or bytes, or a function of the tuple that returns either; None for records without keys.
         value: the fields of the record's value, in order, or a function of the tuple that returns text or bytes, or
             None for a tombstone; all fields of the tuple unless given.
         headers: header name → a field of text or bytes, or a function of the tuple.
         codec: how fields make a value: `json`, an object; `avro`, the bare body of a record of the fields, without the
-            schema id that consumers with a Schema Registry expect; `bytes`, the only one, text or bytes, as it is.
+            schema id that consumers with a Schema Registry expect; `bytes`, the single field, text or bytes, as it is.
 
     Attributes:
         topic: as given. If it is a name, the bolt does not start without it, and `acker run --local` creates it.
         key, value, headers, codec: as given; `value` is the field itself if the codec is `bytes`.
 
     Raises:
-        TopologyError: if an argument is none of these.
+        TopologyError: if an argument is invalid.
     """
 
     def __init__(

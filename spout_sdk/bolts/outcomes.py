@@ -1,4 +1,4 @@
-"""The outcomes of a bolt's inputs: acks, fails and dead letters, and what they wait for."""
+"""The outcomes of a bolt's inputs: acks, fails and dead letters, and the deliveries that they wait for."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = get_logger("spout_sdk.bolt")
 
-_TIMED: Final = 1_000  # tuples that are timed at once, at most: some may be forgotten
+_TIMED: Final = 1_000  # tuples that are timed at once, at most: a bolt may never ack some
 
 
 class Outcomes:
@@ -130,7 +130,7 @@ class Outcomes:
         self._close(input_.pack, len(rows))
 
     def part(self, tuples: Sequence[Tuple]) -> None:
-        """Acks the edges of children ahead of their inputs, as far as these are open.
+        """Acks the edges of children before their inputs, if these are open.
 
         The children are part of this transaction, and a later owner that reads the inputs again does not know them.
         """
@@ -181,7 +181,7 @@ class Outcomes:
         self._dead_letters.send_tuple(tuple_, error, partial(self._settle, tuple_))
 
     def send_dead_letter(self, tuple_: Tuple, error: WireError) -> None:
-        """Makes a dead letter of a tuple, acked when all that is sent for it is delivered."""
+        """Sends a dead letter of a tuple, which is acked when this and its other records are delivered."""
         self._writes.expect(tuple_)
         self._dead_letters.send_tuple(tuple_, error, partial(self._writes.report, tuple_, ""))
 
@@ -200,12 +200,12 @@ class Outcomes:
         self.retries.retry(tuple_, as_text(message), delay, rows)
 
     def begun_anew(self, tuple_: Tuple) -> Tuple:
-        """The same tuple for another execution; records that were written for the one before do not ack it."""
+        """The same tuple for another execution; records of the execution before do not ack it."""
         self._timed.pop(tuple_, None)
         if tuple_ not in self._writes.undelivered:
             return tuple_
         self._writes.forget(tuple_)
-        # Their delivery reports come later, and are of another tuple then.
+        # Their delivery reports arrive later, and belong to the tuple of the execution before.
         return tuple_.pack.tuple_at(tuple_.index, tuple_.values)
 
     def write(
@@ -230,7 +230,7 @@ class Outcomes:
             writes.withdraw(tuple_)
             raise
         if not tracked:
-            # The input was committed before: what is not delivered is lost, and must not be sent twice.
+            # The input was committed before: a record that is not delivered is lost, and must not be sent twice.
             writes.report(tuple_, topic)
 
     def answer(self, tuple_: Tuple, value: Any) -> None:
@@ -239,7 +239,7 @@ class Outcomes:
         Raises:
             TopologyError: if the bolt does not declare that it answers.
             TypeError: if the value is not JSON.
-            ValueError: if the value has a float that JSON has not.
+            ValueError: if the value contains NaN or an infinity.
             TupleAlreadyDoneError: if the tuple was acked or failed before.
         """
         manifest = self._manifest
@@ -293,10 +293,10 @@ class Outcomes:
         """Called when records were written for tuples."""
 
     def emitted_for(self, anchors: Sequence[Tuple], found: Mapping[int, tuple[InputBatch, int]]) -> None:
-        """Notes with `exactly_once` that a tuple is an effect of each of its anchors; `found` has a place by root.
+        """Notes with `exactly_once` that a tuple is an effect of each of its anchors; `found` maps roots to places.
 
-        An anchor whose tree gets the tuple's edge at the place of another one shares an edge of its own with that
-        place: the tree completes as without it, when both are acked.
+        If the tuple's edge in an anchor's tree is at the place of another anchor, the two share one more edge: the
+        tree completes when both are acked, as it would without that edge.
         """
         if self._inputs.has_no_effects:
             return
@@ -319,7 +319,7 @@ class Outcomes:
                 self._outbox.reset(root)
 
     def forget_expired(self) -> None:
-        """Measures no longer how long tuples of records take that have expired."""
+        """Stops timing tuples whose records have expired."""
         for tuple_ in [each for each in self._timed if not self._inputs.is_open(each.offset)]:
             del self._timed[tuple_]
 
@@ -333,7 +333,7 @@ class Outcomes:
         return tuple_.settled or tuple_ in self._writes.acked
 
     def too_late(self, action: str, tuple_: Tuple) -> TupleAlreadyDoneError:
-        """The error of an emit or a write for a tuple that is done; its trees fail, unless that failed itself."""
+        """Fails the trees of a tuple that is done, and returns the error of an emit or a write for it."""
         error = tuple_.pack.already_done(action)
         if not tuple_.settled:
             # Its ack waits for records, and would come after the fail, maybe in the same batch.
@@ -368,7 +368,7 @@ class Outcomes:
             self._outbox.covered.append(pack)
 
     def _ack_waits(self, tuple_: Tuple) -> bool:
-        """Whether the ack waits for records that are not delivered; raises if it did so before."""
+        """Whether the ack waits for records that are not delivered; raises if it waits already."""
         writes = self._writes
         if tuple_ in writes.acked:
             raise tuple_.pack.already_done("ack")

@@ -27,7 +27,7 @@ class Pause:
         self.tries = 0
 
     def tried(self, now: float, why: str) -> None:
-        """A call was tried, and raised: the next one comes later."""
+        """Prolongs the pause: a call was tried, and raised."""
         self._seconds = min(_GROWTH * self._seconds, LONGEST_SECONDS)
         self.until = now + self._seconds
         self.why = why

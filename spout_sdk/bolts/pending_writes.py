@@ -16,8 +16,8 @@ class PendingWrites:
     between two calls of the bolt, so a tuple is never acked between two writes of one `execute`.
 
     Args:
-        ack: acks a tuple, all of whose records are delivered.
-        fail: called with each report of a record that was not delivered, and whether its tuple is to be failed.
+        ack: acks a tuple when all of its records are delivered.
+        fail: called with each report of a record that was not delivered, and whether its tuple is still pending.
         ack_group: acks the tuples of a group when all of its records are delivered.
     """
 
@@ -31,7 +31,7 @@ class PendingWrites:
         self._ack_group = ack_group
         self._fail = fail
         self.undelivered: dict[Tuple, int] = {}  # records of each tuple, also those whose report is queued
-        self.acked: set[Tuple] = set()  # which the bolt has acked itself meanwhile
+        self.acked: set[Tuple] = set()  # tuples that the bolt has acked itself meanwhile
         self._reports: deque[Report] = deque()
         self._groups: deque[WriteGroup] = deque()  # groups whose records are all reported
 
@@ -40,17 +40,17 @@ class PendingWrites:
         self.undelivered[tuple_] = self.undelivered.get(tuple_, 0) + 1
 
     def withdraw(self, tuple_: Tuple) -> None:
-        """A record that was counted was not sent, as the call raised."""
+        """Withdraws the count of a record that was not sent, because the call raised."""
         self.undelivered[tuple_] -= 1
         if not self.undelivered[tuple_]:
             del self.undelivered[tuple_]
 
     def report(self, tuple_: Tuple, topic: str, error: Any = None, message: Any = None) -> None:
-        """The delivery report of a record; queued for `handle`."""
+        """Queues the delivery report of a record for `handle`."""
         self._reports.append((tuple_, topic, error, message))
 
     def forget(self, tuple_: Tuple) -> None:
-        """The tuple has failed: what is still delivered for it changes nothing."""
+        """Forgets a tuple that has failed: later delivery reports of its records have no effect."""
         self.undelivered.pop(tuple_, None)
         self.acked.discard(tuple_)
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from spout_sdk.bolts.outcomes import Outcomes
 
 MOST_WAITING: Final = 10_000
-"""Tuples of a task that wait for a retry, at most: what raises beyond them is failed."""
+"""Tuples of a task that wait for a retry, at most: further tuples that raise are failed."""
 
-_ROUNDING_SECONDS: Final = 1e-6  # what adding delays to times in floating point may be off
+_ROUNDING_SECONDS: Final = 1e-6  # largest rounding error of a time plus a delay
 
 
 @dataclass(slots=True, eq=False)
@@ -27,11 +27,11 @@ class Retry:
     """A tuple that is executed again.
 
     Attributes:
-        tuple: which; of an `ArrowBolt` for its place only.
+        tuple: the tuple; for an `ArrowBolt` it has only the place.
         rows: the `ArrowInput` that it is a row of; None for other bolts.
         failures: how often it has failed; 0 if it was not executed.
-        number: of its place in the queue; 0 while it does not wait.
-        since: when it has failed first, or was not executed.
+        number: the number of its entry in the queue; 0 while it does not wait.
+        since: when it first failed or was deferred.
     """
 
     tuple: Tuple
@@ -47,18 +47,18 @@ class Retry:
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is executed alone, as it has failed together with others twice, and one may be the cause."""
+        """Whether it is executed alone: it has failed twice, and another tuple of the call may have been the cause."""
         return self.failures > 1
 
 
 class Retries:
     """Tuples of a task that wait for a retry, each until a time; they are neither acked nor failed.
 
-    Nothing is kept of them but in memory: after a crash or a stop they are read again, as other open inputs are.
+    They are kept only in memory: after a crash or a stop they are read again, as other open inputs are.
 
     Args:
         task: the bolt's.
-        outcomes: of its inputs.
+        outcomes: the outcomes of its inputs.
     """
 
     def __init__(self, task: Task, outcomes: "Outcomes") -> None:
@@ -81,12 +81,12 @@ class Retries:
         self.waiting = 0
 
     def retry(self, tuple_: Tuple, why: str, delay: float | None = None, rows: Any = None) -> None:
-        """A tuple has failed once more: it is executed again later, or given up.
+        """Counts a failure of a tuple, and executes it again later or gives it up.
 
         Args:
-            tuple_: which is not settled.
-            why: it has failed.
-            delay: seconds until then; those of the policy unless given.
+            tuple_: a tuple that is not settled.
+            why: the reason of the failure.
+            delay: seconds until then; without it the delay of the policy.
             rows: see `Retry`.
         """
         if not self._outcomes.is_open(tuple_.offset):
@@ -110,13 +110,13 @@ class Retries:
             self._add(tuple_, failures, self._clock() + (by_policy if delay is None else delay), rows)
 
     def keep(self, tuple_: Tuple, until: float, rows: Any = None) -> None:
-        """Executes a tuple again at a time, without counting the failure: the task pauses."""
+        """Executes a tuple again at `until`, without counting the failure, because the task pauses."""
         if self._outcomes.is_open(tuple_.offset):
             known = self._known.get((tuple_.offset, tuple_.index))
             self._add(tuple_, known.failures if known is not None else 1, until, rows)
 
     def defer(self, tuples: Sequence[Tuple]) -> None:
-        """Tuples of a call that were not executed, because the task pauses: they are the first afterwards."""
+        """Queues tuples of a call that were not executed, because the task pauses: they come first afterwards."""
         for tuple_ in tuples:
             if self._outcomes.is_open(tuple_.offset):
                 self._add(tuple_, 0, -inf)
@@ -128,11 +128,11 @@ class Retries:
 
     @property
     def has_deferred(self) -> bool:
-        """Whether a tuple waits that was not executed."""
+        """Whether a deferred tuple waits."""
         return bool(self._queue) and self._queue[0][0] == -inf
 
     def take(self, now: float, most: int) -> list[Retry]:
-        """Removes retries that are due, the longest due first."""
+        """Removes and returns retries that are due, the earliest first."""
         taken: list[Retry] = []
         while self.has_due(now) and len(taken) < most:
             _, number, retry = heappop(self._queue)
@@ -148,7 +148,7 @@ class Retries:
         return taken
 
     def put_back(self, retries: Sequence[Retry]) -> None:
-        """Retries that were taken and not executed wait again, as the first."""
+        """Queues retries again that were taken and not executed, before all others."""
         for retry in retries:
             self._count(-bool(retry.failures))
             self._wait(retry, -inf if not retry.failures else 0.0)
@@ -160,10 +160,10 @@ class Retries:
                 self._known.pop((retry.tuple.offset, retry.tuple.index), None)
 
     def tick(self, now: float) -> None:
-        """Restarts the clocks of the trees of tuples that wait, if it is time to; forgets tuples that no longer wait.
+        """Restarts the clocks of the trees of tuples that wait, if that is due; forgets tuples that no longer wait.
 
-        These were acked or failed meanwhile, or have expired. Where inputs do not expire, those are failed that have
-        been open for longer than a tree may be: they were replayed.
+        These were acked or failed meanwhile, or have expired. Where inputs do not expire, a tuple that has been open
+        for longer than a tree may be is failed: its message was replayed.
         """
         if now < self._reset_at or not self._known:
             return
@@ -185,7 +185,7 @@ class Retries:
         return self._outcomes.is_done(retry.tuple) or not self._outcomes.is_open(retry.tuple.offset)
 
     def _add(self, tuple_: Tuple, failures: int, due: float, rows: Any = None) -> None:
-        # Records that were written for it before are not part of the next execution, which has a tuple of its own.
+        # The next execution has a new tuple, so that records of earlier executions do not count for it.
         again = self._outcomes.begun_anew(tuple_)
         at = tuple_.offset, tuple_.index
         if (known := self._known.get(at)) is None:
@@ -215,7 +215,7 @@ class Retries:
 
 
 def together(retries: Sequence[Retry]) -> Iterator[list[Retry]]:
-    """Retries that are executed in one call of a bolt that takes several, in order."""
+    """Groups retries, in order, by the calls of a bolt that takes several tuples in a call."""
     call: list[Retry] = []
     for retry in retries:
         if call and (retry.is_alone or call[-1].is_alone or not _follows(call[-1], retry)):
@@ -227,5 +227,5 @@ def together(retries: Sequence[Retry]) -> Iterator[list[Retry]]:
 
 
 def _follows(one: Retry, other: Retry) -> bool:
-    """Whether one can be executed in a call with the other: rows have to follow each other."""
+    """Whether `other` can follow `one` in a call: rows have to be consecutive."""
     return other.rows is None or (one.rows is other.rows and other.row == one.row + 1)

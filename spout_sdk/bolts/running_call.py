@@ -14,8 +14,8 @@ Head = Callable[[Any], tuple[InputPack, int]]
 class RunningCall:
     """A call of `execute`: since when, by the clock of the task, and for which tuples.
 
-    Tuples that take little are executed many at a time, and the clock is read once for all: the call that runs is that
-    of any of them. `head` is the adapter's.
+    Fast tuples are executed many at a time, and the clock is read once for all of them: the running call may be for any
+    of them. `head` is that of the adapter.
     """
 
     since: float
@@ -23,7 +23,7 @@ class RunningCall:
     head: Head
 
     def of(self, tuple_: Tuple) -> "RunningCall":
-        """The same, where it is known which tuple it is."""
+        """The same call, with the tuple that is known to run."""
         return RunningCall(self.since, (tuple_,), self.head)
 
     @property

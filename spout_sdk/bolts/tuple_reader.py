@@ -1,4 +1,4 @@
-"""The records of a bolt's inbox as tuples or columns; what cannot be read is rejected."""
+"""Reads the records of a bolt's inbox as tuples or columns, and rejects unreadable ones."""
 
 from collections.abc import Callable
 from itertools import count, repeat
@@ -26,11 +26,11 @@ from tuple_tree.payloads import payload_codec
 from tuple_tree.streams import Values
 
 Reject = Callable[[Tuple, WireError], None]
-"""Called with a tuple that cannot be read, and what is wrong; for a record that cannot be read, it has no values."""
+"""Called with a tuple that cannot be read, and the error; if the whole record is unreadable, it has no values."""
 
 
 class _Headers(NamedTuple):
-    """The headers of a record that concern its tuples; those of anchors are None where no trees are followed."""
+    """The headers of a record that concern its tuples; the anchors are None if trees are not tracked."""
 
     source: bytes | None
     anchors: bytes | None
@@ -43,7 +43,7 @@ class TupleReader:
     """Reads the records of a bolt's inbox, and opens each in `inputs`.
 
     Args:
-        reject: called with what cannot be read; settles the tuple.
+        reject: called with each tuple that cannot be read; settles it.
     """
 
     def __init__(self, manifest: Manifest, bolt: str, inputs: InputOffsets, reject: Reject) -> None:
@@ -122,7 +122,7 @@ class TupleReader:
         return stream, payload
 
     def _open(self, record: Record, stream: InputStream, headers: _Headers, size: int) -> InputPack:
-        """Opens a record with `size` tuples; raises `WireError` if its headers do not go together."""
+        """Opens a record with `size` tuples; raises `WireError` if its headers do not match."""
         anchors, identities = AnchorColumns.read(headers.anchors, headers.counts, size), None
         if self._is_identified:
             identities = IdentityColumns.read(headers.identities, size).received(self._hashes[headers.source])
@@ -154,7 +154,7 @@ class TupleReader:
         return pack
 
     def _reject_record(self, record: Record, headers: _Headers, error: WireError) -> None:
-        # The roots of all its trees, as far as the header can be read; that tuple is not acked under any edge.
+        # One tuple for all roots that can be read from the header; it needs no edges, because it is not acked.
         roots = np.unique(readable_roots(headers.anchors or b""))
         columns = AnchorColumns(roots, np.array([0, len(roots)]))
         self._reject(self._opened(record, UNKNOWN_STREAM, headers, 1, columns).tuple_at(0, ()), error)

@@ -29,7 +29,7 @@ class Published(Protocol):
 
 
 class UnreadRecord:
-    """Decides what becomes of a record that a task cannot read, and holds it until that is known.
+    """Decides whether a record that a task cannot read fails, waits or becomes a dead letter; holds it until then.
 
     The task executes nothing after it. It stays open, so the next owner of the task reads it again.
 
@@ -61,13 +61,13 @@ class UnreadRecord:
         self._ask_at = 0.0
 
     def reject(self, tuple_: Tuple, error: WireError) -> None:
-        """Takes what cannot be read: holds a record that may be of another version, and rejects anything else."""
+        """Holds a record that cannot be read and may be of another version; rejects any other record or tuple."""
         is_record = tuple_.pack.stream is UNKNOWN_STREAM
         if self._published is None or not is_record or error.reason not in _REASONS:
             self._outcomes.reject(tuple_, error)
             return
         self.held, self._error = tuple_, error
-        # Not what was read before: the manifest of its version was published before the record was sent.
+        # Read the manifest again: that of the record's version was published before the record was sent.
         self._published.ask()
         self._ask_at = self._clock() + _ASK_SECONDS
 
@@ -96,7 +96,7 @@ class UnreadRecord:
 
     def _wait(self, now: float, tuple_: Tuple, source: str, error: WireError) -> None:
         if self.pause is None:
-            why = f"{error.detail}; the published manifest has it otherwise: restart this process with its code"
+            why = f"{error.detail}; the published manifest differs: restart this process with its code"
             self.pause = Pause(now, why)
             self.pause.until = now
             where = (tuple_.topic, tuple_.partition, tuple_.offset)

@@ -108,18 +108,18 @@ class Chain:
         return calls
 
     def finish(self, until: float) -> None:
-        """Executes retries and waiting tuples until a time, as the task ends and its inputs are committed."""
+        """Executes due retries and waiting tuples until `until`: the task ends, and its offsets are committed."""
         for task in self._tasks:
             task.executor.finish(until)
             self.run(until)
 
     def forget_waiting(self) -> None:
-        """Begins no inputs that wait inside a bolt: they stay open, and are read again."""
+        """Drops the inputs that wait inside a bolt: they stay open, and are read again."""
         for task in self._tasks:
             task.adapter.forget_waiting()
 
     def cleanup(self) -> None:
-        """Cleans up the bolts, in order; each executes what others emit in theirs, and nothing that waited before."""
+        """Cleans up the bolts, in order; each executes what earlier cleanups emit, but no tuples that waited before."""
         self._outbox.pass_on()
         for task in self._tasks:
             task.drop_waiting()

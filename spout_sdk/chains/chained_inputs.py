@@ -12,7 +12,7 @@ _MARK_SECONDS = 1.0
 
 
 class ChainedInputs:
-    """Open packs by number; no offsets of them are committed.
+    """The open packs by number; their offsets are not committed.
 
     `bolts.outcomes` describes the methods of `InputOffsets` that it has.
 

@@ -73,8 +73,8 @@ class ChainedTask(Task):
         self._batch_size = BatchSize()
         self._numbers = count()
         self._waiting: deque[_Received] = deque()
-        self._pack: InputPack | None = None  # the begun one
-        self._begun: Any = None  # the rest of it
+        self._pack: InputPack | None = None  # the pack whose tuples are executed
+        self._begun: Any = None  # its tuples or rows that are not executed
         self.waiting = 0
         self.is_running = False
 
@@ -88,7 +88,7 @@ class ChainedTask(Task):
         placed = pack.take_rows()
         try:
             received = self._received(pack, placed)
-        except BaseException:  # no memory: trees that lack these tuples must not complete
+        except BaseException:  # out of memory: trees that lack these tuples must not complete
             self.outbox.keep_open((batch, place) for batch, places in placed.runs for place in places.tolist())
             raise
         self.outcomes.opened(received.pack)
@@ -176,7 +176,7 @@ class ChainedTask(Task):
         self._end("cleanup", self.adapter.cleanup)
 
     def drop_waiting(self) -> None:
-        """Forgets what waits, because the task ends; it stays open."""
+        """Drops waiting tuples, because the task ends; they stay open."""
         self._waiting.clear()
         self._pack, self._begun, self.waiting = None, None, 0
 
@@ -201,7 +201,7 @@ class ChainedTask(Task):
         self._pack, self._begun = pack, iter(begun) if self.adapter.takes == "tuples" else begun
 
     def _columns(self, pack: InputPack, rows: Any, errors: dict[int, WireError]) -> ArrowInput:
-        """The rows of a pack as columns, without those of errors; adds the errors of values that do not fit."""
+        """The rows of a pack as columns, without those in `errors`; adds an error for each row that does not fit."""
         codec = self._codec
         if not isinstance(rows, list):
             return ArrowInput.of(rows, pack, codec)
@@ -211,7 +211,7 @@ class ChainedTask(Task):
         return ArrowInput(codec.columns([rows[index] for index in fit]), pack, codec, np.array(fit, np.intp))
 
     def _decoded(self, rows: list[Any]) -> tuple[Any, dict[int, WireError]]:
-        """Encoded rows as Kafka would deliver them: a record batch, or values; and errors by their index."""
+        """Encoded rows as Kafka would deliver them: a record batch, or values; and errors by row index."""
         codec = self._codec
         if codec.max_rows > 1:
             with suppress(Exception):
@@ -220,7 +220,7 @@ class ChainedTask(Task):
         return _each(rows, lambda row: decode_tuples(codec, codec.encode([row]))[0], errors), errors
 
     def _execute(self, until: float) -> bool:
-        """Executes the begun pack until about a time of the clock; returns whether all of it is executed."""
+        """Executes the begun pack until about `until`; returns whether all of it is executed."""
         if self.adapter.takes == "tuples":
             left = length_hint(self._begun)
             try:
@@ -247,7 +247,7 @@ class _Received(NamedTuple):
 
     Attributes:
         rows: its rows, or a record batch.
-        is_encoded: whether rows are as the codec of the stream makes them, instead of values.
+        is_encoded: whether the rows were converted by the codec of the stream; otherwise they are values.
     """
 
     pack: InputPack

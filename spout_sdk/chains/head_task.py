@@ -15,7 +15,7 @@ from spout_sdk.records import Sink, TaskEnvironment
 from tuple_tree.messages import SESSION_BYTES, SpoutAddress
 from tuple_tree.names import acks_topic
 
-# For sessions: a broker that fails is replaced within this time, and it is less than a process has to stop.
+# Time to open sessions: enough to replace a failed broker, and less than a process has to stop.
 OPEN_SECONDS: Final = 15.0
 
 
@@ -44,7 +44,7 @@ class HeadTask(Task):
         acks = AckLog(*to, writer, session, environment.sink, environment.clock, inputs, spout)
         inits_first = spout is not None and manifest.acking and topology.acks_ahead
         self.outbox = Outbox(component, environment, acks, self.next_id, sends_inits_first=inits_first)
-        self._since: float | None = None  # when something was found buffered, since the last flush
+        self._since: float | None = None  # when data was first found buffered after the last flush
 
     def open_session(self) -> None:
         """Opens a session as this task's writer; it must be delivered before anything else is sent."""
@@ -53,7 +53,7 @@ class HeadTask(Task):
 
     @property
     def failure(self) -> DeliveryError | None:
-        """Why the task cannot continue; None as long as it can."""
+        """Why the task cannot continue; None while it can."""
         letters = (self.dead_letters, *(task.dead_letters for task in self.chain))
         return next((each.failure for each in letters if each.failure is not None), self.outbox.acks.failure)
 
@@ -68,7 +68,7 @@ class HeadTask(Task):
         return self.outbox.is_empty and self.chain.is_settled
 
     def tick(self, now: float) -> None:
-        """Handles delivery reports, and sends what has lingered.
+        """Handles delivery reports, and flushes data that was buffered for `LINGER_SECONDS`.
 
         Raises:
             DeliveryError: if an ack batch or a dead letter was not delivered.
@@ -84,7 +84,7 @@ class HeadTask(Task):
             self.flush()
 
     def execute_untracked(self, until: float) -> None:
-        """Executes the chain until about a time of the clock, if untracked tuples wait in it.
+        """Executes the chain until about `until`, if untracked tuples wait in it.
 
         The inputs that they were emitted for may be acked, and would not be read again after a commit.
         """
@@ -94,14 +94,14 @@ class HeadTask(Task):
                 self.chain.run(until)
 
     def flush(self) -> None:
-        """Sends all that is buffered, tuples before the acks of their inputs."""
+        """Sends everything that is buffered, tuples before the acks of their inputs."""
         self._since = None
         self.chain.settle_written()
         self.outbox.flush()
 
 
 def open_sessions(sink: Sink, tasks: Sequence[HeadTask]) -> None:
-    """Opens sessions, before tasks do anything else; raises `BrokerError` if that is not delivered in time."""
+    """Opens sessions, before tasks do anything else; raises `BrokerError` if they are not delivered in time."""
     for task in tasks:
         task.open_session()
     left = sink.flush_acks(OPEN_SECONDS)

@@ -25,7 +25,7 @@ from tuple_tree.input_batch import InputBatch
 
 
 class Noted(NamedTuple):
-    """Acked or failed tuples of one pack: their indices."""
+    """The indices of acked or failed tuples of one pack."""
 
     pack: InputPack
     rows: Sequence[int] | Rows
@@ -229,7 +229,7 @@ class ChainedOutcomes(NotedOutcomes):
 
 
 def _places(pack: InputPack, indices: Rows) -> Rows:
-    """The places in its batch of tuples of a record that is tracked."""
+    """The places of tuples in the batch of their pack, which is tracked."""
     if pack.starts is None:
         return indices + pack.first
     places: Rows = pack.first + np.concatenate(
@@ -239,7 +239,7 @@ def _places(pack: InputPack, indices: Rows) -> Rows:
 
 
 def _without_identity(batch: InputBatch, places: Rows) -> Rows:
-    """The places of tuples that a state does not recognise when they are read again: it would change again."""
+    """The places of tuples without an identity: if they were read again, a state would change again."""
     if not batch.is_identified:
         return places
     without: Rows = places[batch.positions[places] == np.uint64(NO_POSITION)]

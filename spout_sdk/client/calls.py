@@ -1,7 +1,7 @@
 """The open calls of a client, and which of them a record belongs to; no I/O.
 
-A call is known by the position of its message, which the delivery report has. The outcome of the message may be read
-before the report is handled. So while a report is missing, records are kept that may belong to its call.
+A call is identified by the position of its message, which the delivery report has. The outcome of the message may be
+read before the report is handled. So while a report is missing, records that may belong to its call are kept.
 """
 
 from collections import deque
@@ -18,9 +18,9 @@ class Answered(NamedTuple):
     """An answer of a bolt.
 
     Attributes:
-        offset: that of a message, in any partition, which the root contains.
-        root: of the tree that it belongs to.
-        value: as it is in the record.
+        offset: the offset of a message, in any partition, which the root contains.
+        root: the root of the tree that it belongs to.
+        value: the value of the record.
     """
 
     offset: int
@@ -33,7 +33,7 @@ class Ended(NamedTuple):
 
     Attributes:
         record: the outcome.
-        root: of the tree that has ended; None if answers are not read, or the message was in no tree.
+        root: the root of the tree that has ended; None if answers are not read, or the message was in no tree.
     """
 
     record: OutcomeRecord
@@ -45,7 +45,7 @@ Settle = Callable[[OutcomeRecord, bytes | None], None]
 
 
 class Call:
-    """A message that was sent, and whose outcome is waited for.
+    """A message that was sent, and that has no outcome yet.
 
     Attributes:
         position: partition and offset of the message; None until it is delivered.
@@ -59,7 +59,7 @@ class Call:
 
 
 class _Offset:
-    """The open calls whose messages have one offset, in several partitions, and the answers that may be theirs."""
+    """The open calls whose messages have the same offset in different partitions, and answers that may be for them."""
 
     __slots__ = ("answers", "calls")
 
@@ -78,13 +78,13 @@ class _Kept(NamedTuple):
 
 
 class Calls:
-    """Matches delivery reports, answers and outcomes, in whatever order they come.
+    """Matches delivery reports, answers and outcomes, in any order.
 
     The answers of a tree precede the outcome of its message, as they do in their topic.
     """
 
     def __init__(self) -> None:
-        self._unreported: dict[Call, int] = {}  # in the order of `begin`: the number of the next record by then
+        self._unreported: dict[Call, int] = {}  # in the order of `begin`: the number of the next record at that time
         self._offsets: dict[int, _Offset] = {}
         # Records that may belong to unreported calls; outcomes with their answers.
         self._number = 0
@@ -94,11 +94,11 @@ class Calls:
         self._outcomes: dict[tuple[int, int], tuple[OutcomeRecord, bytes | None]] = {}  # by partition and offset
 
     def begin(self, call: Call) -> None:
-        """A message is about to be sent."""
+        """Adds a call, before its message is sent."""
         self._unreported[call] = self._number
 
     def reported(self, call: Call, partition: int, offset: int) -> None:
-        """A message is delivered."""
+        """Handles the delivery of a message."""
         if self._unreported.pop(call, None) is None:
             return  # it has ended
         call.position = partition, offset
@@ -111,14 +111,14 @@ class Calls:
         self._forget_kept()
 
     def end(self, call: Call) -> None:
-        """Nothing waits for the outcome of a call any more, or its message was not delivered."""
+        """Removes a call that no longer waits for its outcome, or whose message was not delivered."""
         if self._unreported.pop(call, None) is not None:
             self._forget_kept()
         elif call.position is not None:
             self._remove(*call.position)
 
     def read(self, record: Answered | Ended) -> None:
-        """A record was read; those of a tree come in the order of their partition."""
+        """Handles a record; the records of a tree come in the order of their partition."""
         if isinstance(record, Answered):
             self._answered(record)
         else:
@@ -131,11 +131,11 @@ class Calls:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more records may be read until a report comes."""
+        """Whether no more records may be read until a delivery report arrives."""
         return len(self._kept) >= MOST_KEPT or self._kept_bytes >= MOST_KEPT_BYTES
 
     def __len__(self) -> int:
-        """Calls whose messages are delivered and have not ended."""
+        """How many calls have a message that is delivered and has no outcome."""
         return sum(len(of.calls) for of in self._offsets.values())
 
     def _answered(self, record: Answered) -> None:
@@ -170,7 +170,7 @@ class Calls:
         self._kept_bytes += kept.size
 
     def _forget_kept(self) -> None:
-        """Forgets records that were read before all messages were sent whose reports are missing."""
+        """Forgets records that were read before the oldest call without a delivery report began."""
         since = next(iter(self._unreported.values()), self._number)
         kept = self._kept
         while kept and kept[0].number < since:

@@ -74,14 +74,14 @@ class Client:
             print(outcome.answer)
 
     The spout has to write outcomes, `set_spout(…, outcomes=…)`, or a bolt has to answer its messages, `answers = True`
-    and `collector.answer`. Each client reads the outcomes and answers of all messages, from the moment in which it was
+    and `collector.answer`. Each client reads the outcomes and answers of all messages, from the time when it was
     opened, without a consumer group.
 
     Args:
         topology: the topology, or its name in `acker.topologies`.
         kafka: librdkafka properties; at least `bootstrap.servers`.
         spout: a spout of the topology; not needed if there is only one whose messages have outcomes.
-        topic: that the spout reads; needed if it reads several, or with the name of a topology.
+        topic: a topic that the spout reads; needed if it reads several, or if `topology` is a name.
         max_open: how many messages may wait for their outcomes at a time; other calls of `process` wait before they
             send.
 
@@ -104,10 +104,10 @@ class Client:
         self._calls = Calls()
         self._waiting: set[_Waiting] = set()
         self._ended: Exception | None = ClientClosedError("the client is not open: use it in an async with block")
-        self._may_continue: Callable[[], None] | None = None  # reading is held up until it is called
+        self._may_continue: Callable[[], None] | None = None  # reading stops until it is called
 
     async def __aenter__(self) -> Self:
-        """Finds topics, and begins to read.
+        """Finds the topics, and starts to read.
 
         Raises:
             ClientError: if the topology has no such spout.
@@ -135,7 +135,7 @@ class Client:
     ) -> MessageOutcome:
         """Sends a message, and waits until its tree has ended.
 
-        If the caller is cancelled, or the timeout passes, the message is processed all the same. A call sends its
+        If the caller is cancelled, or the timeout passes, the message is still processed. A call sends its
         message once; whether it was processed is not known after an error other than `TooManyCallsError` and
         `DeadLetterError`.
 
@@ -198,14 +198,14 @@ class Client:
         return self._slots.locked()
 
     async def wait_failed(self) -> Exception:
-        """Waits until the client has ended with an error, and returns it; a `close` in order is not an error."""
+        """Waits until the client has ended with an error, and returns it; an orderly close is not an error."""
         await self._has_failed.wait()
         assert self._ended is not None  # noqa: S101 - set before
         return self._ended
 
     @property
     def failure(self) -> Exception | None:
-        """The error that has ended the client; None while it works."""
+        """The error that has ended the client; None while it runs."""
         return self._ended
 
     async def _send(self, waiting: "_Waiting", value: bytes | None, key: bytes | None, headers: RecordHeaders) -> None:
@@ -218,7 +218,7 @@ class Client:
             try:
                 self._sending.send(self._target.topic, value, key, headers, reported)
             except BufferError:
-                await asyncio.sleep(_FULL_SECONDS)  # of librdkafka's queue, which has a limit of bytes
+                await asyncio.sleep(_FULL_SECONDS)  # the queue of librdkafka has reached its limit of bytes
             except KafkaException as error:
                 waiting.is_reported = True
                 raise NotDeliveredError(self._target.topic, error.args[0].str()) from error
@@ -289,7 +289,7 @@ _Settled = tuple[OutcomeRecord, bytes | None]
 
 
 class _Waiting:
-    """A call that waits; its slot is free when nothing waits any more, and its message is delivered or has failed."""
+    """A call that waits; its slot is released when the call has ended and its message is delivered or has failed."""
 
     def __init__(self, future: "asyncio.Future[_Settled]", release: Callable[[], None]) -> None:
         self.future, self._release = future, release

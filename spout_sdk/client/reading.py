@@ -30,7 +30,7 @@ class Reading:
     """Reads in a thread, from `start` to `close`, without a consumer group.
 
     Args:
-        take: called in the thread with each batch, and with what is to be called when the next one may come.
+        take: called in the thread with each batch, and with a function to call when the next batch may come.
         failed: called in the thread with the error that ends it.
     """
 
@@ -52,7 +52,7 @@ class Reading:
         self._look_at = 0.0
 
     def start(self) -> None:
-        """Finds the end of the topic, so that no outcome of a message that is sent after this is missed.
+        """Finds the end of the topic, so that the outcome of no message that is sent later is missed.
 
         Raises:
             BrokerError: if the brokers do not answer, or the topic may not be read or does not exist.
@@ -92,20 +92,20 @@ class Reading:
         if messages:
             for message in messages:
                 self._next[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
-            self._hand_over(messages)
+            self._pass_on(messages)
         elif self._monitor.lost:
-            logger.warning("the client has lost all brokers, and reads %s with another one", self._target.reads)
+            logger.warning("the client has lost all brokers, and reads %s with another consumer", self._target.reads)
             self._reader.close()
             self._open()
             self._reader.assign(self._next)
         if not self._target.has_answers and time.monotonic() >= self._look_at:
             self._look_at_topics()
 
-    def _hand_over(self, messages: Sequence[Message]) -> None:
+    def _pass_on(self, messages: Sequence[Message]) -> None:
         batch = self._records.decode(messages)
         if not batch:
             return
-        # One batch at a time: a slow event loop, and calls whose reports are missing, hold up reading.
+        # One batch at a time: a slow event loop, and calls whose reports are missing, stop reading.
         while not self._may_take.wait(_POLL_SECONDS):
             if self._stopping.is_set():
                 return

@@ -17,7 +17,7 @@ logger = get_logger("spout_sdk.client")
 
 
 class RecordReader:
-    """Decodes records of the topic that a client reads; leaves out those of other spouts and source topics."""
+    """Decodes records of the topic that a client reads; leaves out records of other spouts and source topics."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -28,7 +28,7 @@ class RecordReader:
         """The answers and outcomes in records, in their order; what cannot be decoded is logged, and left out.
 
         Raises:
-            TopicsError: if the source topic is not the one that it was when the client began.
+            TopicsError: if the source topic was created again since the client started.
         """
         if not self._target.has_answers:
             return [ended for record in records if (ended := self._ended(record, None)) is not None]
@@ -53,7 +53,7 @@ class RecordReader:
     def _ended(self, record: Record, root: int | None) -> Ended | None:
         try:
             (values,) = decode_tuples(self._codec, record.value() or b"")
-        except Exception as error:  # noqa: BLE001 - whatever was written there
+        except Exception as error:  # noqa: BLE001 - any record that was written there
             text = "%s[%s] offset %s is not an outcome, and is skipped: %s"
             logger.warning(text, record.topic(), record.partition(), record.offset(), error)
             return None
@@ -67,5 +67,5 @@ class RecordReader:
 
 
 def created_again(topic: str) -> TopicsError:
-    """The error of a source topic that is not the one that it was when the client began."""
+    """The error for a source topic that was deleted, or created again, since the client started."""
     return TopicsError(topic, "was deleted, or deleted and created again: open another client")

@@ -14,7 +14,7 @@ _POLL_SECONDS: Final = 0.1
 _FLUSH_SECONDS: Final = 5.0
 _ANY_PARTITION: Final = -1
 _SETTINGS: Final[dict[str, Any]] = {
-    # Without, each of many calls would be a request of its own.
+    # Without it, each of many calls would send a request.
     "linger.ms": 1,
     # A message that is not delivered holds a slot of the client: by default for five minutes.
     "message.timeout.ms": 30_000,
@@ -24,7 +24,7 @@ Reported = Callable[[KafkaError | None, Any], None]
 
 
 class Sending:
-    """Sends from one thread, and serves reports in another, from `start` to `close`.
+    """Sends from one thread, and serves delivery reports in another, from `start` to `close`.
 
     Args:
         failed: called in the other thread with the error after which nothing can be sent.

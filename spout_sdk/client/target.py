@@ -19,11 +19,11 @@ class Target:
 
     Attributes:
         spout: its name.
-        topic: one that it reads, to which the client writes.
+        topic: a topic that it reads, to which the client writes.
         reads: the topic of the outcomes that the client reads.
         has_answers: whether that topic is `{topology}.answers`; otherwise it is the topic of the spout's outcomes.
-        codec: of the outcomes.
-        ack_partitions: of the topology.
+        codec: the codec of the outcomes.
+        ack_partitions: the number of ack partitions of the topology.
         topic_key: the `tuple_tree.positions.topic_key` of `topic`.
     """
 
@@ -67,8 +67,8 @@ def find_target(topology: Topology | str, kafka: Mapping[str, Any], spout: str |
     if topic is None:
         name = spout_of(manifest, spout).name
         raise ClientError(
-            f"the manifest of {manifest.topology} does not name the topic that spout {name!r} reads: give its name as "
-            "topic, or the Topology"
+            f"the manifest of {manifest.topology} does not name the topic that spout {name!r} reads: pass topic=, "
+            "or the Topology"
         )
     topic_id = catalogue.topic_id(topic)
     if topic_id is None:
@@ -86,7 +86,7 @@ def spout_of(manifest: Manifest, name: str | None) -> SpoutManifest:
             return spout
     names = ", ".join(spout.name for spout in known)
     if name is None and known:
-        raise ClientError(f"several spouts of {manifest.topology} have outcomes, {names}: say which, as spout")
+        raise ClientError(f"several spouts of {manifest.topology} have outcomes, {names}: pass spout=")
     what = "no spout" if name is None else f"no spout {name!r}"
     raise ClientError(
         f"topology {manifest.topology} has {what} whose messages have outcomes; it has {names or 'none'}. Give a "
@@ -102,7 +102,7 @@ def source_topic(topology: Topology, spout: str, topic: str | None) -> str:
         return topics[0]
     if topic is None or topic not in topics:
         which = "several topics" if topic is None else f"not topic {topic}"
-        raise ClientError(f"spout {spout!r} reads {which}: give one as topic: {', '.join(topics) or 'it reads none'}")
+        raise ClientError(f"spout {spout!r} reads {which}: pass topic=, one of: {', '.join(topics) or 'it reads none'}")
     return topic
 
 

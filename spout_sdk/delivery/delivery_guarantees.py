@@ -1,8 +1,8 @@
 """Delivery guarantees of a bolt: when its process commits which of its inputs are done.
 
 At least once: after the inputs are acked and the acks delivered. At most once: before they are executed. Exactly once
-(`exactly_once`): in a transaction with all that was sent. What is committed is a set:
-an offset, and in its metadata what is done past it, which no later owner executes again. See ADR 32.
+(`exactly_once`): in a transaction with everything that was sent. A commit is the set of done inputs: an offset, and in
+its metadata the done inputs after it, which no later owner executes again. See ADR 32.
 """
 
 import time
@@ -28,18 +28,18 @@ logger = get_logger("spout_sdk.delivery")
 
 FLUSH_SECONDS: Final = 10.0  # how long a stop or a revoke waits for deliveries
 _MOST_IN_A_ROW: Final = 5  # commits in a row that may fail before the process ends
-# Tuples that are read at once, about: enough that a read costs little, and few enough to stay in the cache.
+# About how many tuples are read at once: enough that a read costs little, and few enough to stay in the cache.
 _TUPLES_A_READ: Final = 1_000
 _COMMIT_SECONDS: Final = 1.0
 _NOTE_SECONDS: Final = 0.1  # before a commit, acks of tuples whose records are open are sent, to be part of it
-# Each read waits for a commit, which takes milliseconds: it is read for many tuples at a time, if they are there.
+# Each read waits for a commit, which takes milliseconds, so it reads more tuples at once, if there are more.
 _TUPLES_A_COMMITTED_READ: Final = 10_000
 
 
 def flush_tasks(sink: KafkaSink, tasks: Sequence[HeadTask], component: str) -> float:
-    """Sends what tasks have, and waits until it is delivered, `FLUSH_SECONDS` at most; returns the seconds left."""
+    """Flushes tasks, and waits for the delivery, `FLUSH_SECONDS` at most; returns the seconds left."""
     deadline = time.monotonic() + FLUSH_SECONDS
-    for _ in range(2):  # a tuple that is not delivered fails its trees, and that has to be sent as well
+    for _ in range(2):  # a tuple that is not delivered fails its trees, and the fails have to be sent as well
         for task in tasks:
             task.flush()
         undelivered = sink.flush(max(0.0, deadline - time.monotonic()))
@@ -54,7 +54,7 @@ def first_offsets(records: Sequence[Message]) -> dict[int, int]:
 
 
 class DeliveryGuarantee:
-    """Delivery guarantee of a process: commits the offsets of its inputs with the reader, and the sink's records.
+    """The delivery guarantee of a process: commits the offsets of its inputs with the reader, and the sink's records.
 
     `tasks` is the live mapping of the tasks of the process. The loop calls the methods in its thread. Each may raise
     `RolledBackError`; then all tasks are dropped, `roll_back` is called, and new tasks continue from the committed
@@ -81,33 +81,33 @@ class DeliveryGuarantee:
         self._counters = counters
         self._states = states or NoStates()
         self._clock = clock
-        self._failures: list[str] = []  # why commits have failed, since the last that did not
+        self._failures: list[str] = []  # why commits have failed since the last one that succeeded
         self._new: dict[int, BoltTask] = {}  # tasks that have no record yet
         self._left_out = LeftOut(component, counters)
 
     def open(self, tasks: Mapping[int, BoltTask]) -> None:
-        """Opens the sessions of assigned tasks, before they are prepared, and waits until that is delivered."""
+        """Opens the sessions of assigned tasks, before they are prepared, and waits until they are delivered."""
         open_sessions(self._sink, list(tasks.values()))
         self._new.update(tasks)
         self._states.begin(tasks)
 
     def admit(self, records: Sequence[Message]) -> None:
-        """Does what has to precede the execution of records: tasks continue from what is committed.
+        """Prepares the execution of records: new tasks continue from their committed offsets.
 
         Raises:
-            RolledBackError: if that is not known; the records must not be executed then.
+            RolledBackError: if these are not known; the records must not be executed then.
         """
         if self._new:
             self._continued(records)
 
     def set_back(self, records: Sequence[Message]) -> None:
-        """Lets the next owner read records that are not executed, as the process stops or their tasks are revoked."""
+        """Lets the next owner read records that were not executed before a stop or a revoke."""
 
     def discard(self, records: Sequence[Message], tuples: int, partitions: Sequence[int]) -> None:
-        """Forgets records, and tuples of records that were begun, that are not executed, as their tasks end."""
+        """Forgets records, and tuples of begun records, that are not executed because their tasks end."""
 
     def save(self, records: Sequence[Message]) -> None:
-        """Saves what no process sends or reads again, as the process ends by an error before it executes records."""
+        """Saves data that no process sends or reads again, if an error ends this one before it executes records."""
 
     def tick(self, now: float) -> None:
         """Serves delivery reports, and commits what is due; called every few milliseconds, between two records."""
@@ -115,12 +115,12 @@ class DeliveryGuarantee:
         self._states.look(now)
 
     def flush(self, now: float) -> None:  # noqa: ARG002 - as above
-        """Sends what tasks have buffered, as the input is idle."""
+        """Sends what tasks have buffered, because the input is idle."""
         for task in self._tasks.values():
             task.flush()
 
     def release(self, partitions: Sequence[int]) -> None:
-        """Sends the last of tasks that are cleaned up and are revoked next, waits, and commits it."""
+        """Sends the last output of cleaned-up tasks before they are revoked, waits for the delivery, and commits."""
         flush_tasks(self._sink, [self._tasks[partition] for partition in partitions], self._component)
 
     def drop(self, partitions: Sequence[int]) -> None:
@@ -128,11 +128,11 @@ class DeliveryGuarantee:
         self._forget(partitions)
 
     def roll_back(self, why: str) -> None:
-        """Undoes what is not committed; the fifth time in a row ends the process: its supervisor restarts it."""
+        """Undoes uncommitted work; the fifth time in a row raises `BrokerError`, and the process is restarted."""
         self._new.clear()
         self._failures.append(why)
         if len(self._failures) >= _MOST_IN_A_ROW:
-            # A commit that is refused also fails the commits after it, for reasons that say less.
+            # A refused commit also fails the commits after it, for less specific reasons.
             reasons = "; ".join(dict.fromkeys(self._failures))
             raise BrokerError(
                 f"{self._component} could not commit {len(self._failures)} times in a row: {reasons}; check the "
@@ -140,11 +140,11 @@ class DeliveryGuarantee:
             )
 
     def close(self) -> None:
-        """Ends what is open, as the process ends."""
+        """Closes the states, because the process ends."""
         self._states.close()
 
     def _continued(self, records: Sequence[Message]) -> list[BoltTask]:
-        """Lets the tasks of records that have read nothing yet continue from what is committed; returns these tasks."""
+        """Lets the new tasks of records continue from their committed offsets; returns these tasks."""
         partitions = self._new.keys() & {record.partition() for record in records}
         tasks = []
         for at in self._reader.committed([*partitions]) if partitions else ():
@@ -182,7 +182,7 @@ class AtLeastOnce(DeliveryGuarantee):
             self._commit_at = now + _COMMIT_SECONDS
             self._note_at = self._commit_at - _NOTE_SECONDS
             self._reader.commit(self._commits(self._tasks))
-            if not is_noted:  # for a slow bolt, no tick came between: then it is part of the next commit
+            if not is_noted:  # no tick came between, as with a slow bolt: the acks are part of the next commit
                 self._note()
         elif now >= self._note_at:
             self._note_at = self._commit_at
@@ -197,7 +197,7 @@ class AtLeastOnce(DeliveryGuarantee):
         for task in tasks:
             task.note_done()
         seconds = flush_tasks(self._sink, tasks, self._component)
-        # All of them, because an asynchronous commit may still fail.
+        # Commits all offsets, because an asynchronous commit may still fail.
         while True:
             room = self._reader.metadata_room
             is_done = self._reader.commit_now(self._commits(partitions), max(1.0, seconds))
@@ -219,7 +219,7 @@ class AtMostOnce(DeliveryGuarantee):
         """Commits the offsets past these records, and waits for that.
 
         Raises:
-            RolledBackError: if it is not known to be done; the records must not be executed then.
+            RolledBackError: if the commit is not known to have succeeded; the records must not be executed then.
         """
         offsets = self._known({record.partition(): (record.offset() or 0) + 1 for record in records})
         if not self._reader.commit_now(_bare(offsets), FLUSH_SECONDS):
@@ -251,7 +251,7 @@ class AtMostOnce(DeliveryGuarantee):
             )
 
     def save(self, records: Sequence[Message]) -> None:
-        """As at the end of a process in order: delivers what was emitted, and lets the next owner read the rest."""
+        """Delivers emitted tuples, and lets the next owner read the rest, as at an orderly end of the process."""
         try:
             self.release([*self._tasks])
         finally:

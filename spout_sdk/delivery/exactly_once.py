@@ -17,14 +17,14 @@ logger = get_logger("spout_sdk.delivery")
 
 INTERVAL_SECONDS: Final = 0.1  # how old a transaction becomes under load
 _UNTRACKED_SECONDS: Final = 1.0  # for which a commit executes chains, at most
-_PAUSE_OF_COMMITS: Final = 4  # commits of an idle process, in the times that the last one took
+_PAUSE_OF_COMMITS: Final = 4  # between commits of an idle process, as a multiple of the time of the last one
 
 
 class ExactlyOnce(DeliveryGuarantee):
     """Commits a process's tuples, ack batches, dead letters and input offsets in one transaction of all its tasks.
 
-    It ends when it is old enough, and as soon as the input is idle, unless the last one has just ended; but only where
-    no input that will be read again can have had an effect (see `InputOffsets`).
+    The transaction ends when it is old enough, or when the input is idle and the last one has not just ended; but only
+    if no input that will be read again can have had an effect (see `InputOffsets`).
     """
 
     _sink: TransactionalSink
@@ -41,10 +41,10 @@ class ExactlyOnce(DeliveryGuarantee):
         self._states.begin(tasks)
 
     def admit(self, records: Sequence[Message]) -> None:
-        """Opens the sessions of tasks that have their first records, and lets them continue where others were.
+        """Opens the sessions of tasks that have their first records, and lets them continue from committed offsets.
 
-        Not before: a transaction without the offset of an input could still be committed by a process that lost its
-        place in the group, and what it opens would then supersede the session of the task's new owner.
+        Sessions are not opened earlier: a process that has lost its place in the group could still commit a transaction
+        without the offset of an input, and its session would supersede that of the task's new owner.
         """
         self._sink.refresh()
         for task in self._continued(records) if self._new else ():
@@ -63,7 +63,7 @@ class ExactlyOnce(DeliveryGuarantee):
             self._commit_if_whole(now)
 
     def release(self, partitions: Sequence[int]) -> None:
-        """Commits, or undoes what cannot be committed, that of the other tasks as well: a `RolledBackError`."""
+        """Commits; if that is not possible, aborts the transaction of all tasks and raises `RolledBackError`."""
         try:
             if not self._commit():
                 logger.warning(
@@ -72,7 +72,7 @@ class ExactlyOnce(DeliveryGuarantee):
                     self._component,
                     list(partitions),
                 )
-                raise RolledBackError("a task that holds back inputs was revoked")
+                raise RolledBackError("a task whose open inputs had effects was revoked")
         except RolledBackError:
             self._abort()
             raise
@@ -80,12 +80,12 @@ class ExactlyOnce(DeliveryGuarantee):
             self._forget(partitions)
 
     def drop(self, partitions: Sequence[int]) -> None:
-        """Aborts their transaction; a `RolledBackError` if that undid something of other tasks as well."""
+        """Aborts a transaction with records; raises `RolledBackError` then if this process has other tasks."""
         self._forget(partitions)
         if self._sink.is_used:
             self._abort()
             if self._tasks:
-                raise RolledBackError(f"tasks {list(partitions)} were lost to others")
+                raise RolledBackError(f"tasks {list(partitions)} were lost to other processes")
 
     def roll_back(self, why: str) -> None:
         self._counters.rollbacks += 1
@@ -126,7 +126,7 @@ class ExactlyOnce(DeliveryGuarantee):
         commits = self._all_commits()
         if any(commit.left_out for commit in commits.values()):
             return False
-        # First, so that the group fences this process if another one has the tasks, and commits, from now on.
+        # Read first: if another process gets the tasks and commits from now on, the group fences this process.
         place = self._reader.place_in_group
         # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
         positions = self._positions(commits)
@@ -138,8 +138,8 @@ class ExactlyOnce(DeliveryGuarantee):
             self._reader.metadata_refused(error, commits.values())
             raise
         ended = self._clock()
-        # Under load the input is idle each time that its process has run, and each commit costs brokers as much as
-        # hundreds of tuples.
+        # If processes wait for cores, the input is idle after each turn of this process, and each commit costs brokers
+        # as much as hundreds of tuples.
         self._idle_commit_at = ended + _PAUSE_OF_COMMITS * (ended - began)
         self._states.committed()
         self._committed = done
@@ -169,7 +169,7 @@ class ExactlyOnce(DeliveryGuarantee):
         """Called after a commit."""
 
     def _done(self) -> Any:
-        """How far each task is that has read anything, as far as it can be seen at once."""
+        """The progress of each task that has read a record: committable and last offset, number of open inputs."""
         return {
             at: (task.committable, task.inputs.last_started, task.open_inputs)
             for at, task in self._tasks.items()

@@ -65,6 +65,6 @@ class SpoutTransactions(ExactlyOnce):
             if not (fits and task.is_repeatable):
                 raise OpenInputsError(self._component, number, None, self._sink.timeout / 2, fits=fits)
 
-    def _forget(self, partitions: Sequence[int]) -> None:  # noqa: ARG002 - of others
+    def _forget(self, partitions: Sequence[int]) -> None:  # noqa: ARG002 - the signature of the base
         """Makes the next transaction commit even without changes."""
         self._committed = {}

@@ -1,10 +1,10 @@
 """The sink of a process on Kafka that works in transactions: one producer for tuples, ack batches and dead letters.
 
-A transaction is open from the first record on. Whatever is sent counts as delivered at once, because it is, or nothing
-is: a record that was not delivered ends the transaction that it is part of.
+A transaction is open from the first record on. Each record counts as delivered when it is sent: if one is not
+delivered, its transaction ends, and none of its records is.
 
 A producer whose transaction can neither be committed nor aborted is replaced by another one with the same transactional
-id, in the same process: so its tasks stay, and no group has to move them. `init_transactions` of the new one fences the
+id, in the same process: so its tasks stay, without a rebalance. `init_transactions` of the new one fences the
 old one, and ends its transaction, before anything is read again.
 """
 
@@ -33,11 +33,11 @@ _CONNECT_SECONDS: Final = 1.0
 _HANG_SECONDS: Final = 10.0
 """How much longer than its timeout a call may take until it counts as hanging."""
 _OFFSETS_SECONDS: Final = 3.0
-"""How long to wait for the offsets: that call ignores its timeout, and may hang once a coordinator was away."""
+"""How long to wait for the offsets: that call ignores its timeout, and may hang after a coordinator was unavailable."""
 _OUTAGE_SECONDS: Final = 60.0
-"""How long a process waits for brokers that were there; it would come back later if it ended."""
+"""How long a process waits for brokers that it has reached before; a restart would take longer."""
 _MOST_HANGING: Final = 10
-"""How many producers may hang, which keep their threads, until their process ends."""
+"""How many producers may hang before their process ends; each keeps its threads."""
 _CUT_OFF: Final = "no broker could be reached for a while"
 
 
@@ -57,7 +57,7 @@ class _Transactions:
     def __init__(self, settings: Mapping[str, Any], topology: str, component: str, timeout: float) -> None:
         self._component = component
         self._prefix = transactional_prefix(topology, component)
-        self._known = dead_letters_topic(topology)  # one that each topology has
+        self._known = dead_letters_topic(topology)  # a topic that each topology has
         self._timeout = timeout
         self._refused: str | None = None
         self.ended: str | None = None
@@ -87,7 +87,7 @@ class _Transactions:
             self._end(_CUT_OFF)
         if self._refused is not None:
             raise BrokerError(self._refused)
-        # An undelivered record is why nothing more could be sent, and may be reported after that.
+        # An undelivered record, the cause of failed sends, may be reported after them.
         if (why := self.ended or self._broken or self._unsent) is not None:
             raise RolledBackError(why)
 
@@ -111,7 +111,7 @@ class _Transactions:
         self._begin()
 
     def close(self) -> None:
-        """Aborts what is open; a failure is only logged."""
+        """Aborts the open transaction; a failure is only logged."""
         try:
             with bounded(_CLEANING_SECONDS + _HANG_SECONDS, f"abort_transaction() of {self._component}"):
                 self._client.abort_transaction(min(_CLEANING_SECONDS, self._timeout))
@@ -121,7 +121,7 @@ class _Transactions:
                 logger.warning(left_open, self._component, self._timeout, error.args[0].str())
 
     def retire(self) -> None:
-        """Ends the client, whose callbacks are no more served, in the background."""
+        """Ends the client, whose callbacks are no longer served, in the background."""
         clients = [self._producer, self._client]
         del self._producer, self._client
         threading.Thread(target=clients.clear, name="retired-producer", daemon=True).start()
@@ -131,14 +131,14 @@ class _Transactions:
     ) -> KafkaError | None:
         """Adds a record to the transaction; waits while librdkafka's queue is full.
 
-        Returns why the record alone is refused, too large for instance; None if it was taken, or the transaction is
-        broken anyway, which `poll` raises.
+        Returns why this record is refused, because it is too large for instance; None if it was queued, or if the
+        transaction is broken, which `poll` raises.
         """
         self.is_used = True
         reason = self._producer.produce(topic, partition, key, value, headers)
         if reason is None or reason.code() != KafkaError._STATE:
             return reason
-        # Not raised here, where a bolt's execute would be blamed for it.
+        # Not raised here, where it would count as an exception of the bolt's execute.
         if self._unsent is None:
             self._unsent = f"a record for {topic}[{partition}] could not be sent: {reason.str()}"
         return None
@@ -156,7 +156,7 @@ class _Transactions:
                 return left
 
     def _raise_cause(self) -> None:
-        """Raises what ended the producer, where the client has lost that: to begin again is refused, with why."""
+        """Raises the fatal error of the producer, if it was not reported: `begin_transaction` raises it again."""
         try:
             self._client.begin_transaction()
         except KafkaException as error:
@@ -199,7 +199,7 @@ class _Transactions:
                 if reason.fatal() or reason.code() in FENCED:
                     raise self._end(self._reason(reason)) from error
                 if not reason.retriable() or time.monotonic() >= deadline:
-                    unknown = f"{self._component} does not know how its transaction went ({reason.str()})"
+                    unknown = f"{self._component} does not know the result of its transaction ({reason.str()})"
                     raise self._end(unknown) from error
 
     def _end(self, why: str) -> RolledBackError:
@@ -210,9 +210,9 @@ class _Transactions:
         if reason.code() in FENCED:
             return (
                 f"{self._component} was fenced ({reason.str()}): another process has its "
-                f"transactional id, or the transaction was open for more than {self._timeout:.0f} s, as an execute "
-                "took so long, the process stood still, or the brokers were away. If it is execute that needs the "
-                "time, raise transaction.timeout.ms"
+                f"transactional id, or the transaction was open for more than {self._timeout:.0f} s, because an "
+                "execute took too long, the process was suspended, or the brokers were unavailable. If execute needs "
+                "the time, raise transaction.timeout.ms"
             )
         return f"the producer cannot continue: {reason.str()}"
 
@@ -227,7 +227,7 @@ class _Transactions:
             # The transaction has timed out as well: to abort it would be refused.
             self._end(undelivered)
         elif is_refused(error):
-            # Doing it again would end like this.
+            # A retry would fail in the same way.
             self._refused = str(DeliveryError("a record", topic, partition, error))
         self._broken = undelivered
 
@@ -270,8 +270,8 @@ class TransactionalSink:
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
         """Commits everything that was sent, and the offsets of the inputs that it was sent for, or nothing of it.
 
-        At least one offset, by which Kafka knows whether this process still has its place in the group. A
-        `RolledBackError` if it is not committed, or not known to be; `abort` finds that out.
+        At least one offset is needed: with it Kafka checks that this process still has its place in the group. Raises
+        `RolledBackError` if the transaction is not committed, or not known to be; `abort` finds that out.
         """
         self._current.commit(list(offsets), group)
 
@@ -287,11 +287,11 @@ class TransactionalSink:
             self._replace(str(error))
 
     def close(self) -> None:
-        """Aborts what is open, so that no reader waits until it times out; a failure is only logged."""
+        """Aborts the open transaction, so that no reader waits for its timeout; a failure is only logged."""
         self._current.close()
 
     def send(self, *record: *Sending) -> None:
-        """Sends tuples; only that they were not even taken is reported, since what fails later undoes everything."""
+        """Sends tuples; reports only a record that is refused at once, as a later failure aborts the transaction."""
         refused = self.produce(*record[:-1])
         if refused is not None:
             record[-1](refused, None)
@@ -329,7 +329,7 @@ class TransactionalSink:
         """Does nothing: the commit sends lingering records."""
 
     def in_flight(self) -> int:
-        """No flush waits for deliveries: what follows is part of the same transaction."""
+        """Returns 0: no flush waits for deliveries, because later records are part of the same transaction."""
         return 0
 
     def _replace(self, why: str) -> None:

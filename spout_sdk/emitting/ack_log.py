@@ -1,4 +1,4 @@
-"""The ack batches of a task: their numbers, their delivery, and the input records that are done then."""
+"""The ack batches of a task: their sequence numbers, their delivery, and the input records that are then done."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _WAIT_SECONDS: Final = 1.0
 _STICKY_TREES: Final = 2_048
 _STICKY_SECONDS: Final = 0.05
 
-Columns = dict[str, Any]  # of an `AckBatch`, by name
+Columns = dict[str, Any]  # fields of an `AckBatch`, by name
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _Sent:
 
 @dataclass(eq=False, repr=False)
 class AckLog:
-    """Where one writer sends its entries: a batch for each partition of the ack topic; none where no tree is followed.
+    """Sends the entries of one writer: a batch for each partition of the ack topic; none if no tree is tracked.
 
     Attributes:
         in_flight: batches that were sent and are not delivered yet.
@@ -45,7 +45,7 @@ class AckLog:
     topic: str
     partitions: int
     writer: str
-    session: bytes  # drawn for this owner of the task
+    session: bytes  # random, for this owner of the task
     sink: Sink
     clock: Clock
     inputs: InputOffsets
@@ -93,14 +93,14 @@ class AckLog:
             self._sticky_trees, self._sticky_since = 0, now
 
     def when_delivered(self, call: Callable[[], None]) -> None:
-        """Calls a function when all that was sent is delivered, which may be now."""
+        """Calls a function when everything that was sent is delivered, which may be now."""
         if self._sent:
             self._sent[-1].calls.append(call)
         else:
             call()
 
     def wait(self) -> None:
-        """Waits until all that was sent is delivered; raises `DeliveryError` if it is not."""
+        """Waits until everything that was sent is delivered; raises `DeliveryError` if a batch is not."""
         while self.in_flight > 0 and self.failure is None:
             self.sink.flush_acks(_WAIT_SECONDS)
         if self.failure is not None:

@@ -11,7 +11,7 @@ from tuple_tree.ids import IdColumn
 from tuple_tree.input_batch import InputBatch, PlacedRuns
 
 HELD_SECONDS: Final = 1.0
-"""After this time the init of a tree is sent although its chain is open; then the time-out of the acker applies."""
+"""After this time the init of a tree is sent although its chain is open; then the timeout of the acker applies."""
 
 _Placed = tuple[InputBatch, NDArray[np.intp]]
 

@@ -1,4 +1,4 @@
-"""Dead letters: records that a task could not use, as they were."""
+"""Sends dead letters: records that a task could not use."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,9 +28,9 @@ class DeadLetters:
         by: component and task, as `split/0`.
 
     Attributes:
-        topic: where they go.
-        failure: why the task cannot continue; None as long as it can.
-        kept_to: the last offset up to which an earlier task, whose transaction was committed, has rejected.
+        topic: the topic that they go to.
+        failure: why the task cannot continue; None while it can.
+        kept_to: up to this offset an earlier owner of the task has sent dead letters, in committed transactions.
     """
 
     def __init__(self, by: str, topology: str, environment: TaskEnvironment) -> None:
@@ -44,10 +44,10 @@ class DeadLetters:
     def send_record(
         self, record: Record, error: WireError, delivered: Callable[[], None], index: int | None = None
     ) -> None:
-        """Sends a record: key, value and headers as they were, and why; calls `delivered` once it is delivered.
+        """Sends a record with its key, value and headers, and the reason; calls `delivered` once it is delivered.
 
-        The index is that of the one tuple that it carries, of a record of several. Where the record is too large with
-        our headers, only these are sent: they have its position.
+        `index` is the index of the tuple, if the record has only one tuple of a record of several. If the record is too
+        large with the added headers, only these are sent: they have its position.
         """
         self._counters.dead_letters += 1
         topic, partition, offset = str(record.topic()), record.partition(), record.offset()
@@ -89,7 +89,7 @@ def _encoded(tuple_: Tuple) -> Record:
 
 
 def _alone(tuple_: Tuple) -> MadeRecord:
-    """One tuple of a record, as a record that carries only this one."""
+    """A record with a single tuple of a record of several."""
     record, codec, payload = tuple_.record, tuple_.pack.stream.codec, tuple_.record.value()
     headers: Any = record.headers() or ()
     anchors: list[tuple[str, bytes]] = []

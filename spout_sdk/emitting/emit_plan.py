@@ -38,7 +38,7 @@ class EmitPlan:
     """How a task emits to one of its streams.
 
     Attributes:
-        choose: returns the `Targets` of values; raises `TypeError` or `ValueError` if these cannot be grouped by.
+        choose: returns the `Targets` of values; raises `TypeError` or `ValueError` if a grouping cannot use them.
         is_row: whether the codec takes values as they are.
         only: a tuple with the one open pack, if a single task receives all tuples; otherwise None.
         receivers: a tuple with that task; otherwise an empty tuple.
@@ -81,7 +81,7 @@ class EmitPlan:
             ) from error
 
     def direct(self, task: TaskId) -> Targets:
-        """The target of a direct emit; raises `EmitError` if the stream is not direct, or the task no subscriber."""
+        """The target of a direct emit; raises `EmitError` if the stream is not direct or not for this task."""
         if not self.stream.direct:
             raise self.error("it is not direct: use emit, or declare the stream with direct=True")
         for route in self.routes:
@@ -97,14 +97,14 @@ class EmitPlan:
                 route.set_shares(shares)
 
     def leave_out_identities(self) -> None:
-        """Sends what is emitted without identities."""
+        """Sends no identities with emitted tuples."""
         for route in self.routes:
             for pack in route.packs:
                 pack.is_identified = False
 
     def ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
         """The error of values that a grouping has refused."""
-        if isinstance(error, TypeError):  # whose text says all
+        if isinstance(error, TypeError):  # its text is complete
             return self.error(str(error))
         return self.error(
             f"{_shown(values)} cannot be grouped by ({type(error).__name__}: {error}): pass values that its "
@@ -131,7 +131,7 @@ def _shown(values: Sequence[Any]) -> str:
 def emit_plans(
     topology: Topology, context: TaskContext, next_id: Callable[[], int], counters: Counters
 ) -> dict[str, EmitPlan]:
-    """The plans of a task, by stream; `next_id` returns random integers, for where shuffles begin."""
+    """The plans of a task, by stream; `next_id` returns random integers, at which shuffles begin."""
     plans, component = {}, context.component
     for stream in topology.manifest.component(component).streams:
         receivers_of = [
@@ -150,7 +150,7 @@ def emit_plans(
             # A chained bolt has the task number of its source.
             numbers = (context.task,) if bolt.is_chained else range(bolt.tasks)
             is_identified = topology.manifest.is_identified(bolt.name)
-            # Each task makes tuples of its own of a copy, so their paths differ by the task.
+            # Tasks that receive copies of a tuple emit different tuples for them, so the paths of copies have the task.
             has_copies = subscription.grouping in ("all", "custom")
             packs = tuple(
                 OpenPack(
@@ -179,7 +179,7 @@ def emit_plans(
 
 
 def _with_key(choose: Choose, key_of: KeyOf) -> Choose:
-    """As `choose`; the packs of the receivers get the record's key, of codecs with one tuple a record."""
+    """Like `choose`, but gives the record's key to the packs of the receivers; for codecs with one tuple per record."""
 
     def choose_with_key(values: Sequence[Any]) -> Targets:
         key = key_of(values)

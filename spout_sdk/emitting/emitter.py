@@ -1,4 +1,4 @@
-"""The base of the collectors: one tuple is added to the packs of its receivers."""
+"""The base of the collectors, which adds a tuple to the packs of its receivers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from tuple_tree.input_batch import NUMBER_STEP, InputBatch
 
 
 class Emitter:
-    """Base of the collectors: a task's streams, and what it reports."""
+    """Base of the collectors: emits to the streams of a task, and reports errors."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -75,7 +75,7 @@ class Emitter:
                 if len(rows) >= pack.limit:
                     is_full = True
             if is_full:
-                # Not before all deliveries are added: the init of a spout's tuple has the edges of all.
+                # Only after all deliveries are added, because the init of a spout's tuple has the edges of all.
                 self._outbox.send_full(packs)
         except BaseException:
             self._outbox.keep_open(batch.places if isinstance(batch, Joined) else ((batch, place),))
@@ -90,9 +90,9 @@ class Emitter:
         place: int,
         receiver: TaskId | None = None,
     ) -> tuple[TaskId, ...]:
-        """`_emit` of a component that needs identities: numbers what is anchored to one input.
+        """`_emit` of a component that needs identities: numbers tuples that are anchored to one input.
 
-        An emit that raises has had its number: some receivers may get the tuple.
+        An emit that raises uses its number, because some receivers may get the tuple.
         """
         if (emitted := batch.emitted) is not None:
             number = emitted[place]

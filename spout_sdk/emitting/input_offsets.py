@@ -1,4 +1,4 @@
-"""The open records of a task's input, what is done of them and may be committed, and how long one may stay open."""
+"""The open records of a task's input, the done set that may be committed, and when open records expire."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,43 +23,42 @@ class InputOffsets(OffsetManager):
     A record is done when all its tuples were acked or failed, and the ack batches about them were delivered.
 
     With `exactly_once`, an open tuple is read again after a crash, so it must not have had an effect when a transaction
-    ends. What is anchored to a tuple is an effect of it. What is not anchored may be one of each tuple that was open
-    then. Acks and fails are none: a tuple that is settled is in the set that is committed.
+    ends. Tuples and records that are anchored to a tuple are effects of it. One without anchors may be an effect of
+    each tuple that was open then. Acks and fails are not effects: a settled tuple is in the committed set.
 
     Args:
-        unanchored: with `exactly_once`, returns how much the task has sent that is not anchored to an input: tuples,
-            and records of users.
+        unanchored: with `exactly_once`, returns how many tuples and records of users the task has sent without an
+            anchor.
     """
 
     def __init__(self, unanchored: Callable[[], int] | None = None) -> None:
         super().__init__()
         # Whether an open record cannot have had an effect: a bolt emits for it when it is acked, or windows commit
-        # beside the offset what was done with it.
+        # their work on it beside the offset.
         self.has_no_effects = unanchored is None
-        self.folds = False  # whether what was done with open records is committed beside the offset
+        self.folds = False  # whether the work on open records is committed beside the offset
         self._packs: dict[int, InputPack] = {}
         self._tuples = 0
-        self._done_tuples: dict[int, Runs] = {}  # of open records, as another owner has committed it
+        self._done_tuples: dict[int, Runs] = {}  # done tuples of open records, committed by another owner
         self._delivered: Mapping[int, Runs] = {}
-        self._kept_to = -1  # up to this offset, records that are too old and open have untracked tuples, which are held
+        self._kept_to = -1  # open records up to this offset are too old, but must not expire
         # The last offset that was started, once a second, with the time.
         self._marks: deque[tuple[float, int]] = deque()
         self._mark_at = 0.0
         self._unanchored = unanchored
-        self._with_children: InputPack | None = None  # the open record that was found last to have any
+        self._with_children: InputPack | None = None  # the open record that was last found to have children
         # Offset of a record → how much was sent without an anchor before it, where that changed.
         self._traces: deque[tuple[int, int]] = deque()
 
     def continue_from(self, done: DoneSet) -> None:
-        """Continues from what another owner has committed, before the first record is read."""
+        """Continues from the done set that another owner has committed, before the first record is read."""
         OffsetManager.__init__(self, done.offset, done.runs)
         self._done_tuples = dict(done.tuples)
 
     def open(self, pack: InputPack) -> None:
-        """Opens a record that was started, less its tuples that are done already.
+        """Opens a record that was started, except for its tuples that are done already.
 
-        Tuples that it does not have were in it when it could be read otherwise, as by another topology. Then all are
-        open that it has.
+        If the committed tuples do not fit the record, as after a change of the topology, all of its tuples are open.
         """
         offset = pack.offset
         if runs := self._done_tuples.get(offset, ()):
@@ -88,11 +87,11 @@ class InputOffsets(OffsetManager):
         self.all_done([pack.offset for pack in packs])
 
     def note_tuples(self) -> Mapping[int, Runs]:
-        """Which tuples of open records are done, to be `tuples_delivered` when all acks so far are delivered."""
+        """The done tuples of open records; pass them to `tuples_delivered` when all acks so far are delivered."""
         return self._tuples_done()
 
     def tuples_delivered(self, noted: Mapping[int, Runs]) -> None:
-        """The acks of tuples that were noted are delivered."""
+        """Notes that the acks of these tuples are delivered."""
         self._delivered = noted
 
     def delivered(self) -> DoneSet | None:
@@ -106,8 +105,8 @@ class InputOffsets(OffsetManager):
     def expire(self, now: float, max_age: float) -> list[InputPack]:
         """Closes and returns records that are open for longer than any tree: a missing ack would block commits.
 
-        All up to a mark of `max_age` seconds ago are too old: their trees have failed, and were replayed. Untracked
-        tuples that a window holds are not replayed: their records stay open until it closes.
+        All records up to a mark of `max_age` seconds ago are too old: their trees have failed, and were replayed.
+        Untracked tuples that a window holds are not replayed: their records stay open until it closes.
         """
         stale: list[InputPack] = []
         if now < self._mark_at:
@@ -152,7 +151,7 @@ class InputOffsets(OffsetManager):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether all that is open can be read again without anything happening twice."""
+        """Whether all open records can be read again without a repeated effect."""
         traces, oldest = self._traces, self.oldest_open
         if self._unanchored is None or oldest is None or self.has_no_effects:
             traces.clear()
@@ -162,9 +161,9 @@ class InputOffsets(OffsetManager):
         return self._unanchored() == traces[0][1] and not self._have_children()
 
     def _have_children(self) -> bool:
-        """Whether something was sent that is anchored to a tuple that is open."""
+        """Whether a tuple or record was sent that is anchored to an open tuple."""
         packs, last = self._packs, self._with_children
-        # Asked every few milliseconds while a transaction waits, mostly for one record.
+        # Called every few milliseconds while a transaction waits, mostly for one record.
         if last is not None and packs.get(last.offset) is last and _has_children(last):
             return True
         places: dict[InputBatch, list[int] | None] = {}
@@ -207,7 +206,7 @@ def _runs(settled: bytearray) -> Runs:
 
 
 def _open_places(pack: InputPack) -> Rows:
-    """The places in its batch of the tuples that are open."""
+    """The places of the open tuples of a pack in its batch."""
     return _places(pack, np.frombuffer(pack.settled, np.uint8) != DONE)
 
 

@@ -48,17 +48,17 @@ class PlacedRows:
 class OpenPack(PlacedRuns):
     """Tuples for one task, with the places of the inputs that they are anchored to.
 
-    Each tuple has one place, but for those in `odd`: their row, and how many places they have. An input without a tree
-    has a place, too, in a batch that is not tracked. A place of an identified batch has the number of the emit above
-    `NUMBER_SHIFT`.
+    Each tuple has one place, except the tuples in `odd`: their row, and how many places they have. An input without a
+    tree has a place, too, in a batch that is not tracked. A place of an identified batch has the number of the emit
+    above `NUMBER_SHIFT`.
 
     Attributes:
         is_identified: whether its records have the identities of its tuples.
-        copy: what tells its tuples from copies of them for other tasks, in their identities.
-        limit: how many rows make it full, at the moment.
-        most: rows of a record.
-        most_rows: rows that are buffered.
-        keys: row → key of its record, where the codec has one tuple a record; the last may be of the row that follows.
+        copy: a number in identities that distinguishes its tuples from their copies for other tasks.
+        limit: the number of rows at which it is full now.
+        most: the largest number of rows in a record.
+        most_rows: the largest number of buffered rows.
+        keys: row → key of its record, if the codec has one tuple per record; the last may be for the next row.
         counters: the counters of the component that emits.
         pass_on: passes its tuples to a chained bolt; None if the tuples are sent to Kafka.
     """
@@ -115,9 +115,9 @@ class OpenPack(PlacedRuns):
         self.add_all(batch, places)
 
     def seal(self, new_seed: Callable[[], int]) -> Columns:
-        """Removes all tuples, each delivered under an edge of its own, which joins the inputs it is anchored to.
+        """Removes all tuples, and joins a new edge for each to the inputs that it is anchored to.
 
-        If that raises, as there is no memory, nothing is removed. Edges that have joined by then are never acked.
+        If it raises, because there is no memory, nothing is removed, and edges that were joined are never acked.
         """
         placed = self._placed()
         sealed = Columns(placed.rows, AnchorColumns.none(len(placed.rows)))
@@ -182,7 +182,7 @@ class OpenPack(PlacedRuns):
         return PlacedRows(rows, tracked, counts, identities)
 
     def _of_rows(self, identities: IdentityColumns, counts: Any) -> IdentityColumns:
-        """The identity of each row, of those of its places; the rows that are odd have none."""
+        """The identity of each row, from the identities of its places; the rows in `odd` have none."""
         is_odd = np.zeros(len(counts), np.bool_)
         is_odd[[row for row, _ in self.odd]] = True
         of_rows, is_single = IdentityColumns.none(len(counts)), np.repeat(~is_odd, counts)

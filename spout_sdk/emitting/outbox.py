@@ -1,4 +1,4 @@
-"""The outbox of a task: all that it has to send, and the one place that sends it.
+"""The outbox of a task, which buffers and sends its tuples and entries.
 
 The order of `flush` prevents false acks: first it draws the edges of all unsent tuples and joins them to their inputs;
 then it computes the vals of inits and acks; and it sends tuples before the acks of their inputs.
@@ -42,14 +42,14 @@ class Joined(NamedTuple):
 
     @property
     def emitted(self) -> None:
-        """None: what is anchored to several inputs has no identity, and is not counted."""
+        """None: a tuple that is anchored to several inputs has no identity, and is not numbered."""
 
 
 class Outbox:
     """Tuples and entries of a task, buffered until `flush`.
 
     Tuples are added by the collectors, which write to the open packs themselves, after `turn`. Delivery reports
-    may arrive in the middle of a send: they are queued, and `handle_reports` is called between two calls of the user's.
+    may arrive during a send: they are queued, and `handle_reports` is called between two calls of the user's code.
 
     Args:
         next_id: returns random ids, as seeds of edges.
@@ -61,7 +61,7 @@ class Outbox:
         begun: places of trees whose inits are not sent.
         acked: places of inputs whose acks are not sent.
         parted: places of inputs that stay open, and whose children are acked ahead of them.
-        covered: records all of whose tuples are acked or failed, by entries that are not sent.
+        covered: records whose tuples are all acked or failed, by entries that are not sent.
         settle: called first by each flush: passes tuples to chained bolts, and settles inputs that are done.
         trees: the trees of a spout with chained bolts; None for other tasks, which send the inits of all trees.
     """
@@ -87,9 +87,9 @@ class Outbox:
         self._fail_messages: list[str] = []
         self._characters = 0
         self._resets: list[int] = []
-        self._open: dict[OpenPack, None] = {}  # those with tuples, in order
-        self._unanchored = 0  # tuples that are sent
-        self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # of tuples that were not delivered
+        self._open: dict[OpenPack, None] = {}  # packs with tuples, in order
+        self._unanchored = 0  # sent tuples
+        self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # about tuples that were not delivered
         self.settle: Callable[[], None] = self.pass_on
         self.trees: ChainedTrees | None = None
 
@@ -131,7 +131,7 @@ class Outbox:
             self.flush()
 
     def send_full(self, full: Sequence[OpenPack]) -> None:
-        """Sends those of some packs that are full; called when all deliveries of a tuple are added."""
+        """Sends the packs that are full; called when all deliveries of a tuple are added."""
         if self._inits_first and not all(pack.pass_on for pack in full):
             self.flush()
             return
@@ -152,7 +152,7 @@ class Outbox:
         self._fail_messages.append(message)
         self._characters += len(message)
         if self._characters >= _MOST_CHARACTERS:
-            # Alone: an ack that is noted may be removed yet, because its tuple fails.
+            # Without acks: a noted ack may still be removed, if its tuple fails.
             fails, messages = self._taken_fails()
             self.acks.send(Entries(fail_roots=fails, fail_messages=messages))
 
@@ -187,7 +187,7 @@ class Outbox:
                 batch.join([place & PLACE_MASK], np.array([self._next_id()], np.uint64))
 
     def share(self, places: Iterable[tuple[InputBatch, int]]) -> None:
-        """Joins an edge to two places of a tree: they have a child each, and the tree completes as without it."""
+        """Joins one edge to two places of a tree: each has a child then, and the edge cancels out in the checksum."""
         edge = np.array([self._next_id()], np.uint64)
         for batch, place in places:
             batch.join([place], edge)

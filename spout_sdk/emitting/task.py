@@ -24,10 +24,10 @@ class Task:
     """Base of the tasks of components: runs the code of one component.
 
     Attributes:
-        outbox: all that it sends, but for dead letters and records of users.
-        dead_letters: where it sends records that it cannot use.
-        plans: how it emits, by stream.
-        context: as the user's component gets it.
+        outbox: sends its tuples and entries.
+        dead_letters: sends records that it cannot use.
+        plans: stream → how the task emits to it.
+        context: the context that the user's component gets.
         receives_columns: whether tuples come as columns without a conversion.
     """
 
@@ -55,7 +55,7 @@ class Task:
         return f"{self._component}/{self._task}"
 
     def plan(self, stream: str) -> EmitPlan:
-        """How it emits to a stream; raises `EmitError` if there is none of that name."""
+        """The plan of a stream; raises `EmitError` if there is no stream with that name."""
         if (plan := self.plans.get(stream)) is None:
             declared = ", ".join(self.plans) or "none"
             raise EmitError(self._component, stream, (), f"it declares {declared}; add the stream to its `streams`")
@@ -104,7 +104,7 @@ class Task:
     def _end(self, method: str, end: Callable[[], None]) -> None:
         """Calls a method and the hooks' `cleanup`. Exceptions are only logged, because the task ends anyway.
 
-        But for a `ComponentError`, by which a bolt ends its process: what it did must not be committed.
+        A `ComponentError`, with which a bolt ends its process, is raised again: its work must not be committed.
         """
         ended_by: ComponentError | None = None
         for each in (end, *(hook.cleanup for hook in self._hooks)):
@@ -126,9 +126,9 @@ class Task:
 class FlushTiming:
     """When a task whose input is idle flushes what it has buffered: Nagle's algorithm, with a limit.
 
-    An idempotent producer has five requests in flight for a partition; what is flushed meanwhile queues behind them,
-    record by record. So an idle task flushes at once if all it has sent is delivered, and otherwise waits for that, for
-    5 ms at most. See RFC 896. `in_flight` returns how many records are undelivered.
+    An idempotent producer has five requests in flight for a partition; records that are flushed meanwhile queue
+    behind them, one by one. So an idle task flushes at once if everything that it has sent is delivered, and otherwise
+    waits for the delivery, for 5 ms at most. See RFC 896. `in_flight` returns how many records are undelivered.
     """
 
     def __init__(self, clock: Clock, in_flight: Callable[[], int]) -> None:
@@ -144,8 +144,8 @@ class FlushTiming:
     def wait_seconds(self, count: int) -> float:
         """For how many seconds to wait for input before asking again; 0 if the loop should flush now.
 
-        After 32 tuples a flush waits for 5 ms in any case: where processes wait for cores, an input is idle each time
-        its process has run, and more comes soon. `count` is how many tuples the loop has handled so far.
+        After 32 tuples a flush waits for 5 ms in any case: if processes wait for cores, the input is idle after each
+        turn of this process, and more comes soon. `count` is how many tuples the loop has handled so far.
         """
         handled = count - self._count
         rest = self._flushed_at + LINGER_SECONDS - self._clock()

@@ -1,7 +1,7 @@
 """Checks before a component starts.
 
-Kafka answers, authentication succeeds, and the component's topics are as the manifest has them, with the ACLs that it
-needs. Its user may lack a DESCRIBE ACL for other topics.
+Kafka answers, authentication succeeds, the component's topics match the manifest, and its user has the ACLs that it
+needs. The user may lack a DESCRIBE ACL for other topics.
 """
 
 from collections.abc import Mapping

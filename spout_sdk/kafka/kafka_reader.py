@@ -21,7 +21,7 @@ ANSWER_SECONDS: Final = 10.0
 # With 8 MB a fast bolt reads as fast, since a client with a full queue looks again after 50 ms.
 _AHEAD: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 8_192}
 
-_INBOX_STATISTICS_MS: Final = 1_000  # between two reports of what is unread, which shuffle groupings follow
+_INBOX_STATISTICS_MS: Final = 1_000  # between two reports of unread records, which shuffle groupings follow
 
 Partitions = Callable[[Sequence[int]], None]
 """Called with partition numbers."""
@@ -74,13 +74,13 @@ class KafkaReader:
         self.member.subscribe(topic, self._assign, self._revoke, self._take_away)
 
     def commit(self, commits: Mapping[int, Commit]) -> None:
-        """Commits by partition in the background, what has changed since the last commit."""
+        """Commits by partition in the background, if they have changed since the last commit."""
         self.member.commit_changed(self.positions(commits))
 
     def commit_now(self, commits: Mapping[int, Commit], seconds: float) -> bool:
-        """Commits by partition, waits, and returns whether it is known that it is committed.
+        """Commits by partition, waits, and returns whether the commit is known to have succeeded.
 
-        A failure is logged, and what it covers is read again.
+        A failure is logged, and the records that it covers are read again.
         """
         return not commits or self.member.commit_and_wait(self.positions(commits), seconds)
 
@@ -97,12 +97,12 @@ class KafkaReader:
 
     @property
     def place_in_group(self) -> Any:
-        """As a transaction takes it, and as it is now; `RolledBackError` if this process is not a member of its group.
+        """The current group metadata, for a transaction; raises `RolledBackError` if this process is not a member.
 
         Kafka does not check the group of a transaction that names neither member nor generation.
         """
         place = self._client.consumer_group_metadata()
-        # Asked afterwards: a member that was removed is a member again only after a poll of this thread.
+        # Checked afterwards: a member that was removed is a member again only after a poll of this thread.
         if not self._client.memberid():
             raise RolledBackError(f"this process is no longer a member of group {self._group}")
         return place
@@ -110,7 +110,7 @@ class KafkaReader:
     def committed(self, partitions: Sequence[int]) -> list[TopicPartition]:
         """Committed offsets of partitions, with their metadata; a negative offset where there is none.
 
-        A transaction that may still commit them is waited for; `RolledBackError` if no broker answers in time.
+        Waits for a transaction that may still commit them; raises `RolledBackError` if no broker answers in time.
         """
         try:
             offsets = self._client.committed(self._places(partitions), timeout=ANSWER_SECONDS)
@@ -124,7 +124,7 @@ class KafkaReader:
         return offsets
 
     def starts(self, partitions: Sequence[int]) -> list[TopicPartition]:
-        """Where reading of partitions begins: what is `committed`, or the first offset where nothing is."""
+        """The offsets from which partitions are read: the committed ones, or the first if none is committed."""
         offsets = self.committed(partitions)
         try:
             for each in offsets:
@@ -155,7 +155,7 @@ class KafkaReader:
 
     @property
     def unread(self) -> int:
-        """Records that wait to be read, as far as was known when the client last reported, a second ago at most."""
+        """How many records are not read yet, by the last report of the client, which is at most a second old."""
         return self.member.unread
 
     def unread_of(self, partition: int) -> int:

@@ -1,4 +1,4 @@
-"""librdkafka settings: what the SDK needs, under what the user sets."""
+"""librdkafka settings: the defaults of the SDK, the settings of the user, and fixed ones."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -22,8 +22,8 @@ _LOGGER: Final = client_logger("spout_sdk")
 TRANSACTION_MS: Final = 8_000
 """How long a transaction may be open, in milliseconds, unless `transaction.timeout.ms` is set.
 
-A process that is stopped holds up the ackers for so long, and until a broker looks for such transactions. Where it
-looks every second, as ours do, that is less than 10 seconds.
+The open transaction of a process that stops running blocks the ackers for that time, and until a broker checks for such
+transactions. If it checks every second, as our brokers do, that is less than 10 seconds.
 """
 
 KafkaSettings = Mapping[str, Any]
@@ -31,15 +31,15 @@ KafkaSettings = Mapping[str, Any]
 
 # Records with a key that leave a topology go to the partitions that Kafka's own clients choose.
 _PARTITIONER: Final[dict[str, Any]] = {"partitioner": "murmur2_random"}
-# Tuples are packed already: waiting for company would only add latency.
+# Tuples are packed already: a linger would only add latency.
 _TUPLES: Final[dict[str, Any]] = {**_PARTITIONER, "compression.type": "lz4", "linger.ms": 0}
-# The guarantees rest on these, so no setting of a user changes them. A call of Python for each delivered tuple would
+# The guarantees depend on these, so no setting of a user changes them. A call of Python for each delivered tuple would
 # cost more than sending it.
 _TRANSACTION_LINGER_MS: Final = 20
 _RECORD_LINGER_MS: Final = 5  # under load; when the input is idle, the sink sends lingering records at once
 _FIXED_TUPLES: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all", "delivery.report.only.error": True}
 # librdkafka begins a new epoch when it gives up a record that may have arrived, or detects a gap between requests that
-# were under way together, and what it sends again then may be there twice (confluentinc/librdkafka#4953).
+# were in flight together, and records that it then sends again may be there twice (confluentinc/librdkafka#4953).
 _NEVER_TWICE: Final[dict[str, Any]] = {"message.timeout.ms": 0, "max.in.flight.requests.per.connection": 1}
 
 
@@ -70,9 +70,9 @@ def transactional_settings(kafka: KafkaSettings, transactional_id: str) -> dict[
     """The settings of the one producer of a bolt's process that works in transactions; it reports failures only."""
     return {
         **_TUPLES,
-        # No reader sees a record before the commit, which sends what lingers at once: so batches may become large.
+        # No reader sees a record before the commit, which sends lingering records at once: so batches may become large.
         "linger.ms": _TRANSACTION_LINGER_MS,
-        # An open transaction holds up its readers, the ackers too, for so long at most.
+        # An open transaction blocks its readers, including the ackers, for that time at most.
         "transaction.timeout.ms": TRANSACTION_MS,
         **for_transactions(kafka),
         **_FIXED_TUPLES,
@@ -92,7 +92,7 @@ def watching_client(kafka: KafkaSettings) -> AdminClient:
 
 
 def checked(kafka: KafkaSettings) -> KafkaSettings:
-    """Returns the settings if they say where Kafka is."""
+    """Returns the settings; raises `SpoutSdkError` if they have no `bootstrap.servers`."""
     if not kafka.get("bootstrap.servers"):
         raise SpoutSdkError(
             "the Kafka settings have no bootstrap.servers: pass it, or set ACKER_KAFKA__BOOTSTRAP_SERVERS"

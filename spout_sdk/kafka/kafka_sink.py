@@ -40,7 +40,7 @@ class KafkaSink:
         tuples = {**tuple_producer_settings(kafka, never_twice=never_twice), **callbacks}
         self._tuples = ServedProducer(tuples, self._end)
         self._acks = ServedProducer({**ack_producer_settings(kafka), **callbacks}, self._end)
-        # Not methods, which would cost each record a call more.
+        # Not methods, because these would cost another call for each record.
         self.send: Callable[[*Sending], Any] = self._tuples.produce
         self.send_reported: Callable[[*Sending], Any] = self._acks.produce
 
@@ -106,5 +106,5 @@ class KafkaSink:
         raise BrokerError(self.error)
 
     def _on_error(self, error: Any) -> None:
-        # A fatal one does not come here: the client raises it while it is polled.
+        # Fatal errors are not passed to this callback: the client raises them in `poll`.
         logger.warning("Kafka: %s", error.str())

@@ -21,7 +21,7 @@ class LeftOut:
         self._was_any = False
 
     def note(self, commits: Iterable[Commit]) -> None:
-        """Takes the commits of all partitions."""
+        """Counts the inputs that the commits of all partitions leave out."""
         left_out = sum(commit.left_out for commit in commits)
         if not (left_out or self._was_any):
             return

@@ -1,9 +1,9 @@
 """A spout that reads Kafka topics, after Storm's `storm-kafka-client`.
 
-- `spout`: `KafkaSpout`, and what users declare it with.
+- `spout`: `KafkaSpout`, and its options.
 - `source_task`: the adapter of a `KafkaSpout`, registered here; `read_ahead`: messages that are not emitted yet;
   `message_emitter`: emits messages; `replays`: failed messages and dead letters; `outcomes`: writes outcomes.
-- `partitions`: those of a task, and their attempts; `kafka_source`: what reads them and commits.
+- `partitions`: the source partitions of a task, and their attempts; `kafka_source`: reads them, and commits.
 """
 
 import spout_sdk.kafka_spout.source_task  # noqa: F401 - registers itself

@@ -2,7 +2,7 @@
 
 The members of the spout's group read the notices, and a commit by another consumer is refused while it has members. So
 the reader of the notices commits for the source as well; then the group's generation also fences a process that was
-taken for dead and still runs. With `at_most_once` it reads no notices and commits all the same.
+removed from the group and still runs. With `at_most_once` it reads no notices, but commits as well.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ from tuple_tree.commit_metadata import Commit
 logger = get_logger("spout_sdk.kafka_spout")
 
 ANSWER_SECONDS: Final = 5.0
-ROUND_SECONDS: Final = 10.0  # what has not come within this time is asked for again
+ROUND_SECONDS: Final = 10.0  # messages that were not read within this time are requested again
 _LARGEST_READ: Final = 500
 
 
@@ -54,7 +54,7 @@ class KafkaSource:
         self._member = member
         self._started: dict[SourcePartition, int] = {}
         self._out_of_range: list[OffsetOutOfRange] = []  # of the last read
-        self._ends: dict[SourcePartition, int] = {}  # that were reached last
+        self._ends: dict[SourcePartition, int] = {}  # the ends that were reached last
         self._new_ends: set[SourcePartition] = set()
         self._by_position: PositionReader | None = None
 
@@ -75,7 +75,7 @@ class KafkaSource:
         try:
             return str(answers[topic].result().topic_id)
         except KafkaException as error:
-            # Another broker has just described it: one that does not know it yet is asked again.
+            # The topic exists, as another broker has just described it, so this request is tried again.
             raise _unreadable(f"source topic {topic}", error.args[0]) from error
 
     def bounds(self, at: SourcePartition) -> tuple[int, int]:
@@ -100,7 +100,7 @@ class KafkaSource:
         }
 
     def commit(self, commits: Mapping[SourcePartition, Commit], *, again: bool = False) -> None:
-        """Commits in the background what differs from the last commit, or all of it `again`."""
+        """Commits in the background the offsets that differ from the last commit, or all with `again`."""
         self._member.commit_changed(_positions(commits), again=again)
 
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
@@ -133,20 +133,20 @@ class KafkaSource:
         return self._consumer.read(limit, seconds), self._out_of_range
 
     def take_ends(self) -> Mapping[SourcePartition, int]:
-        """Ends of partitions that reading has reached, all messages before them, since the last call."""
+        """The ends of partitions that were reached since the last call, with all messages before them read."""
         ends = {at: self._ends[at] for at in self._new_ends}
         self._new_ends.clear()
         return ends
 
     def lag(self, at: SourcePartition) -> int:
-        """Messages of a partition that are there and were not read, as far as is known without asking."""
+        """How many messages of a partition were not read, as far as is known without a request."""
         _, end = self._client.get_watermark_offsets(TopicPartition(*at), cached=True)
         (position,) = self._client.position([TopicPartition(*at)])
         read_to = position.offset if position.offset >= 0 else self._started[at]
         return max(0, end - max(read_to, self._ends.get(at, 0)))
 
     def fetch(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
-        """Begins to read offsets by position, in rising order for each partition; not while others are read so."""
+        """Begins to read offsets by position, in ascending order for each partition; not during another round."""
         if self._by_position is None:
             self._by_position = PositionReader(self._kafka, self._group)
         self._by_position.begin(wanted, now)
@@ -182,7 +182,7 @@ class KafkaSource:
         if first <= expected:
             raise TopicsError(
                 str(at),
-                f"offset {expected} cannot be read ({error.str()}): if the topic was made anew, reset the "
+                f"offset {expected} cannot be read ({error.str()}): if the topic was created again, reset the "
                 "offsets of the spout's group",
             )
         self._client.incremental_unassign([TopicPartition(*at)])
@@ -206,17 +206,17 @@ def _positions(commits: Mapping[SourcePartition, Commit]) -> list[TopicPartition
 
 
 class PositionReader:
-    """Reads by position what has to be delivered again; commits nothing and joins no group.
+    """Reads failed messages again by their positions; commits nothing and joins no group.
 
     A second consumer, so that replays and new messages never wait for each other. A round reads one range of each
-    partition, from the first offset that is wanted to the last. What the range jumps over is gone.
+    partition, from the first wanted offset to the last. A wanted offset that is missing in the range was deleted.
     """
 
     def __init__(self, kafka: KafkaSettings, group: str) -> None:
         self._consumer = new_client(
             Consumer,
             {
-                # A round is short, so little is fetched beyond its end, and no fetch that finds nothing lasts.
+                # A round is short, so little is fetched beyond its end, and an empty fetch returns soon.
                 "queued.max.messages.kbytes": 1_024,
                 "fetch.wait.max.ms": 20,
                 **consumer_settings(kafka, group),
@@ -227,7 +227,7 @@ class PositionReader:
         self._until = 0.0
 
     def begin(self, wanted: Mapping[SourcePartition, Sequence[int]], now: float) -> None:
-        """Begins a round: offsets in rising order for each partition."""
+        """Begins a round: offsets in ascending order for each partition."""
         self._wanted = {at: deque(offsets) for at, offsets in wanted.items()}
         self._until = now + ROUND_SECONDS
         self._consumer.assign([TopicPartition(*at, offsets[0]) for at, offsets in self._wanted.items()])
@@ -240,7 +240,7 @@ class PositionReader:
         for message in self._consumer.consume(_LARGEST_READ, 0):
             self._take(message, fetched)
         if now >= self._until:
-            # The end of the log may be before what was read once, while another broker becomes the leader.
+            # While another broker becomes the leader, the log may end before an offset that was read once.
             for at, offsets in self._wanted.items():
                 fetched.unread.extend((at, offset) for offset in offsets)
             self._wanted.clear()
@@ -256,7 +256,7 @@ class PositionReader:
         offsets = self._wanted.get(at)
         error = message.error()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
-            # The reader ahead raises what is final; here, the round ends without what does not come.
+            # The consumer that reads ahead raises final errors; here, the round ends without the missing messages.
             logger.warning("reading %s by position: %s", at, error.str())
             return
         if offsets is None:

@@ -146,7 +146,8 @@ class MessageEmitter:
             return False
         if self._is_replayed and offset >= MAX_OFFSET:
             raise TopicsError(
-                str(each.at), f"has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy it"
+                str(each.at),
+                f"has reached offset {offset}, and positional roots have room for {MAX_OFFSET}: copy the topic",
             )
         if not each.start(offset):
             return False
@@ -166,7 +167,7 @@ class MessageEmitter:
             return None, error
 
     def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
-        """Makes a dead letter of an invalid message, and retries others, as a database of `translate` may be down."""
+        """Makes a dead letter of an invalid message; retries others: a service that `translate` needs may be down."""
         why = f"translate() raised {type(error).__name__}: {error}"
         if isinstance(error, InvalidMessageError) or not self._is_replayed:
             self.reject(key, record, WireError("bad-payload", why))

@@ -36,7 +36,7 @@ class OutcomeWriter:
     """Writes the outcomes of the messages of a task.
 
     Args:
-        target: the topic of the user where they go; None if there is none.
+        target: the topic of the user for outcomes; None if there is none.
         done: called with the key of a message when its outcome is delivered.
         clock: milliseconds since the epoch.
     """
@@ -57,31 +57,31 @@ class OutcomeWriter:
         self._answers = answers_topic(manifest.topology) if is_answered else None
         self._json = payload_codec(outcome_stream())
         self._ack_partitions = manifest.ack_partitions
-        self._undelivered: dict[int, int] = {}  # records of messages that have ended
+        self._undelivered: dict[int, int] = {}  # how many records of each message that has ended
         self._partitions, self._done, self._clock = partitions, done, clock
         self._open: dict[int, _Open] = {}
         self._failures: dict[int, Failure] = {}
 
     def begun(self, key: int, record: Record) -> None:
-        """A message is emitted, for the first time by this owner."""
+        """Notes a message that this owner emits for the first time."""
         self._open[key] = _Open(record.key(), self._clock())
 
     def failed(self, key: int, failure: Failure) -> None:
-        """A message has failed, and is delivered again or given up."""
+        """Notes the failure of a message, which is delivered again or given up."""
         self._failures[key] = failure
 
     def acked(self, keys: Sequence[int]) -> None:
-        """Messages are acked; ones that a transaction has ended before are left out."""
+        """Ends acked messages, except messages that a transaction has ended before."""
         ended = [key for key in keys if key in self._open]
         for key, root in zip(ended, self._roots(ended), strict=True):
             self.ended(key, "acked", root=root)
 
     def ended(self, key: int, outcome: Outcome, reason: str = "", text: str = "", *, root: int | None = None) -> None:
-        """A message has ended.
+        """Writes the outcome of a message.
 
         Args:
-            reason: why the spout ended it, where it is not acked; `text` says more.
-            root: of the tree that was acked.
+            reason: why the spout ended it, if it is not acked; `text` has the details.
+            root: the root of the tree that was acked.
         """
         each, offset = self._partitions.at(key)
         now = self._clock()
@@ -102,7 +102,7 @@ class OutcomeWriter:
             delivered = partial(self._delivered, key, topic, message_key and value)
             self._send(topic, _ANY_PARTITION, message_key, value, [], delivered)
         if self._answers is not None:
-            # Behind the answers of the tree, in their partition.
+            # After the answers of the tree, in their partition.
             partition = _ANY_PARTITION if root is None else answer_partition(root, self._ack_partitions)
             tree = None if root is None else tree_key(root)
             headers: Headers = [kind_header("outcome"), spout_header(self._component)]

@@ -1,9 +1,9 @@
-"""The source partitions of a spout's task: what is open of each, what to commit, and which attempts are its own.
+"""The source partitions of a spout's task: their open messages, their commits, and the attempts of this owner.
 
 An owner of a partition must not use a root that may still be open in a ledger under an earlier owner: the tree would
 mix the edges of two deliveries and could only time out. So the numbers of attempts continue from owner to owner: the
-metadata of the committed offset has the first unused one, and a new owner commits that it takes some, before it emits
-anything. See ADR 10.
+metadata of the committed offset has the first unused one, and a new owner commits a reservation of some before it emits
+a message. See ADR 10.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ from tuple_tree.errors import CommitError
 from tuple_tree.offsets import OffsetManager
 from tuple_tree.positions import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
 
-KEY_SHIFT: Final = 40  # a message is known by `number << KEY_SHIFT | offset`
+KEY_SHIFT: Final = 40  # the key of a message is `number << KEY_SHIFT | offset`
 _OFFSET_MASK: Final = MAX_OFFSET - 1
 RESERVED: Final = 4  # attempts that an owner takes at once: the first delivery and three retries
-MOST_RESERVED: Final = 16  # attempts of an owner; further retries use its own again, whose trees have failed long ago
+MOST_RESERVED: Final = 16  # attempts of an owner; further retries use these again, whose trees have failed long ago
 
 
 class SourcePartition(NamedTuple):
@@ -40,11 +40,11 @@ class SourceCommit:
 
     done: DoneSet
     next_attempt: int | None = None
-    """The first attempt that no owner of the partition has used; None where another program committed."""
+    """The first attempt that no owner of the partition has used; None if another program committed."""
 
     @property
     def offset(self) -> int:
-        """Everything before it is done."""
+        """All messages before it are done."""
         return self.done.offset
 
     def made(self, room: int = LARGEST_METADATA) -> Commit:
@@ -54,7 +54,7 @@ class SourceCommit:
 
     @classmethod
     def read(cls, offset: int, metadata: str | None) -> "SourceCommit":
-        """Reads a committed offset and its metadata; raises `UnsupportedVersionError` for that of another version."""
+        """Reads a committed offset and its metadata; raises `UnsupportedVersionError` if they cannot be read."""
         try:
             texts = read_commit_metadata(offset, metadata) or {}
             done = DoneSet.read(offset, texts.get(DONE, ""))
@@ -83,10 +83,10 @@ class Fetched:
 
 
 def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[SourcePartition, int]:
-    """The partitions of a task, with their numbers in positional roots: each topic has an equal share, and can grow.
+    """The partitions of a task, with their numbers in positional roots; topics have equal shares, and can grow.
 
-    The partitions of a topic go round the tasks; the next topic begins one task further. So a topic that grows moves
-    nothing. `counts` has the partitions of each topic, in the order in which the spout names them.
+    The partitions of a topic are assigned to the tasks in turn; the next topic begins one task later. So no partition
+    moves if a topic grows. `counts` has the partitions of each topic, in the order in which the spout names them.
     """
     share = MAX_PARTITIONS // len(counts)
     owned = {}
@@ -106,7 +106,7 @@ def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[Sour
 def start_offset(
     at: SourcePartition, strategy: str, committed: SourceCommit | None, bounds: tuple[int, int]
 ) -> tuple[int, int]:
-    """The offset to begin at, and how many messages, at most, were deleted between the committed one and it."""
+    """The offset to begin at, and how many messages, at most, were deleted between the committed offset and it."""
     first, end = bounds
     ours = committed is not None and committed.next_attempt is not None
     if committed is None or not (ours or strategy.startswith("uncommitted")):
@@ -115,13 +115,13 @@ def start_offset(
         raise TopicsError(
             str(at),
             f"ends at offset {end}, before offset {committed.done.known_to}, which its group has committed: if the "
-            "topic was made anew, reset the group's offsets",
+            "topic was created again, reset the group's offsets",
         )
     return max(committed.offset, first), max(0, first - committed.offset)
 
 
 class OwnedPartition:
-    """A source partition of a task: what is open, and which attempts may be used."""
+    """A source partition of a task: its open messages, and the attempts that may be used."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class OwnedPartition:
         self.topic_key = topic_key
         self.key_base = number << KEY_SHIFT
         self.offsets = OffsetManager(start, committed.done.runs)
-        # Of open messages, by offset: under all owners, as committed, and under this one, which number its attempts.
+        # Failures of open messages, by offset: under all owners, as committed, and under this one, to number attempts.
         self._failures = {at: count for at, count in committed.done.failures.items() if at >= start}
         self._own_failures: dict[int, int] = {}
         self.read_to = start  # after the last message that was emitted
@@ -180,9 +180,9 @@ class OwnedPartition:
         return bool(self._failures)
 
     def start(self, offset: int) -> bool:
-        """Opens a message; they must come in rising order. Returns False if it is done already."""
+        """Opens a message; they must come in ascending order. Returns False if it is done already."""
         if self._failures and offset > self.read_to:
-            # Under an earlier owner these were in the log.
+            # These messages were in the log under an earlier owner.
             gone = range(self.read_to, offset)
             for at in gone if len(gone) < len(self._failures) else [at for at in self._failures if at in gone]:
                 self._failures.pop(at, None)
@@ -199,7 +199,7 @@ class OwnedPartition:
         return True
 
     def skip_to(self, offset: int) -> None:
-        """The log has no message between the last one that was started and an offset."""
+        """Skips to an offset: the log has no message between the last one that was started and this offset."""
         if offset <= self.read_to:
             return
         if self._failures:
@@ -271,7 +271,7 @@ class OwnedPartitions:
         self.numbered[each.key_base >> KEY_SHIFT] = each
 
     def skip_to(self, ends: Mapping[SourcePartition, int]) -> None:
-        """The logs have no message between the last ones that were started and these ends."""
+        """Skips to ends of logs, which have no message between the last one that was started and their end."""
         for at, end in ends.items():
             self.named[at].skip_to(end)
 

@@ -12,11 +12,11 @@ from spout_sdk.kafka_spout.partitions import Fetched, OwnedPartitions, SourcePar
 from spout_sdk.records import MadeRecord, Record
 from tuple_tree.errors import WireError
 
-ROUND: Final = 200  # messages that are read again in one go, at most
+ROUND: Final = 200  # messages that are read again in one round, at most
 REACH: Final = 1_000  # offsets of a partition between the first and the last of these
 _OFTEN: Final = 4  # failures of a message, after which new ones do not wait for it
-AGAIN_SECONDS: Final = 1.0  # after which what could not be done is tried again
-_ROUNDING_SECONDS: Final = 1e-6  # what adding delays to times in floating point may be off
+AGAIN_SECONDS: Final = 1.0  # after which a failed request is tried again
+_ROUNDING_SECONDS: Final = 1e-6  # largest rounding error of a time plus a delay
 
 
 class Replays:
@@ -46,7 +46,7 @@ class Replays:
         self._open_poison: set[int] = set()
 
     def failed(self, key: int, failure: Failure, now: float) -> None:
-        """A message has failed once more: it is due later, or given up."""
+        """Counts a failure of a message, which is due later, or is given up."""
         self._open_poison.discard(key)
         each, offset = self._partitions.at(key)
         failures = each.failed(offset)
@@ -60,12 +60,12 @@ class Replays:
         heappush(self._waiting, (now + delay, key))
 
     def acked(self, keys: Sequence[int]) -> None:
-        """Trees of messages were fully processed."""
+        """Ends messages whose trees were fully processed."""
         self._open_poison.difference_update(keys)
         self._partitions.all_done(keys)
 
     def done(self, key: int) -> None:
-        """A message is done: it was skipped, became a dead letter, or its outcome is delivered."""
+        """Ends a message that was skipped, has become a dead letter, or has a delivered outcome."""
         self._open_poison.discard(key)
         self._given_up.pop(key, None)
         self._partitions.done(key)
@@ -73,23 +73,24 @@ class Replays:
     def share(self, calls: int, limit: int) -> int:
         """How many messages of `poison` may be emitted in a number of calls, while there are new messages.
 
-        Half of the calls, and no more than half of the trees that may be open: what always fails holds up nothing.
+        Half of the calls, and no more than half of the trees that may be open: messages that always
+        fail do not stop others.
         """
         self._is_odd = not self._is_odd
         return max(0, min((calls + self._is_odd) // 2, max(1, limit // 2) - len(self._open_poison)))
 
     def emitted(self, key: int) -> None:
-        """A message was emitted again."""
+        """Notes that a message was emitted again."""
         each, offset = self._partitions.at(key)
         if each.failures(offset) >= _OFTEN:
             self._open_poison.add(key)
 
     def postpone(self, key: int, now: float) -> None:
-        """A message that was ready cannot be emitted yet."""
+        """Lets a message wait that was ready, but cannot be emitted yet."""
         heappush(self._waiting, (now + AGAIN_SECONDS, key))
 
     def tick(self, now: float) -> None:
-        """Begins to read what is due, or takes what was read."""
+        """Begins to read messages that are due, or takes messages that were read."""
         if self._is_fetching:
             fetched = self._source.fetched(now)
             if fetched is None:
@@ -109,7 +110,7 @@ class Replays:
         return bool(self._waiting) and self._waiting[0][0] <= now + _ROUNDING_SECONDS
 
     def _fetch(self, now: float) -> None:
-        """Begins to read what is due, the longest due first; of each partition, only what one read reaches."""
+        """Begins to read due messages, the earliest first; of each partition, only those within `REACH` offsets."""
         due: list[int] = []
         while self._next_is_due(now) and len(due) < ROUND:
             due.append(heappop(self._waiting)[1])
@@ -136,7 +137,7 @@ class Replays:
                 self._reject(key, record, WireError("retries-exhausted", why))
         for at, offset in fetched.gone:
             key = self._partitions.key(*at, offset)
-            why = self._given_up.get(key, "it failed, and was to be delivered again")
+            why = self._given_up.get(key, "it has failed, and cannot be delivered again")
             detail = f"the source has no message at this offset any more (retention or compaction); {why}"
             self._reject(key, MadeRecord(*at, offset), WireError("gone", detail))
         for at, offset in fetched.unread:

@@ -1,8 +1,8 @@
-"""One task of a Kafka spout at work: reads ahead, emits, reads again what failed, commits what is done.
+"""The adapter of a `KafkaSpout`: reads ahead, emits, reads failed messages again, and commits done ones.
 
 A message is in exactly one place: its tree is pending, or it waits for a retry, is being read again, is ready to be
-emitted again, or its dead letter is on its way. Its offset stays open all that time. Only its key is kept, a number;
-the payload is read again.
+emitted again, or its dead letter is not delivered yet. Its offset stays open all that time. Only its key is kept, a
+number; the payload is read again.
 """
 
 from collections import deque
@@ -47,7 +47,7 @@ class SourceProgress(NamedTuple):
     """Progress of a task in its source.
 
     Attributes:
-        lag: messages that were not emitted yet, as far as is known without asking the broker.
+        lag: messages that were not emitted yet, as far as is known without a request.
         uncommitted: offsets that were emitted and lie after the one to be committed.
         retries: messages that wait to be delivered again.
     """
@@ -103,8 +103,8 @@ class SourceTask(SpoutAdapter):
         self._held: dict[SourcePartition, Commit] = {}
         # With at_most_once, the ends of reads that may be committed, by name.
         self._committed_to: dict[SourcePartition, int] = {}
-        # A subclass may define them; it would cost each message a call that does nothing.
-        self._tells_acks = getattr(spout.ack, "__func__", None) is not KafkaSpout.ack
+        # Only a subclass defines `ack`; without one, a call for each message would do nothing.
+        self._has_ack = getattr(spout.ack, "__func__", None) is not KafkaSpout.ack
 
     # Called by the task
 
@@ -117,7 +117,7 @@ class SourceTask(SpoutAdapter):
     def emit(self, calls: int, limit: int) -> None:
         """Emits `calls` messages at most, failed ones before new ones, except for messages that have failed often.
 
-        One read at most is skipped in search of one, so that it returns soon where `translate` skips messages.
+        It reads at most once, so that it returns soon even if `translate` skips all messages of a read.
         """
         buffer, replays = self._buffer, self._replays
         most = self._room(calls, limit)
@@ -147,7 +147,7 @@ class SourceTask(SpoutAdapter):
         return len(self._replays)
 
     def tick(self, now: float) -> None:
-        """Begins, commits, and reads again what is due."""
+        """Begins to read, commits, and reads failed messages again that are due."""
         if now >= self._look_at:
             self._look_for_partitions(now)
         if not self._is_started:
@@ -157,7 +157,7 @@ class SourceTask(SpoutAdapter):
             if self._mode != "at_most_once" and not self._is_transactional:
                 self._source.commit(self._commits())
         self._replays.tick(now)
-        # With at_most_once, what is in the buffer is committed already, and the offset must not go back.
+        # With at_most_once, messages in the buffer are committed already, and the offset must not go back.
         if (
             now >= self._refresh_at
             and not self._is_transactional
@@ -167,12 +167,12 @@ class SourceTask(SpoutAdapter):
             self._source.commit(self._commits(), again=True)
 
     def is_due(self, now: float) -> bool:
-        """Whether there is a message to emit now; those of a partition with too many uncommitted offsets are not."""
+        """Whether there is a message to emit now, in a partition without too many uncommitted offsets."""
         readable = (each for each in self._partitions if not self._is_full(each))
         return bool(self._buffer) or self._replays.is_due(now) or any(self._source.lag(each.at) for each in readable)
 
     def acked(self, keys: Sequence[int]) -> None:
-        if self._tells_acks:
+        if self._has_ack:
             super().acked(keys)
         self.ended(keys)
 
@@ -181,7 +181,7 @@ class SourceTask(SpoutAdapter):
         self._retry(key, failure)
 
     def _retry(self, key: int, failure: Failure) -> None:
-        """A message has failed: it is delivered again, or given up."""
+        """Delivers a failed message again, or gives it up."""
         if self._outcomes is not None:
             self._outcomes.failed(key, failure)
         self._replays.failed(key, failure, self._clock())
@@ -208,10 +208,10 @@ class SourceTask(SpoutAdapter):
         return [(each.read_to, each.offsets.committable, each.offsets.open_count) for each in self._partitions]
 
     def release(self) -> None:
-        """Commits what is done, before the task ends or moves to another process; transactions commit by themselves."""
+        """Commits done messages, before the task ends or moves to another process; does nothing with transactions."""
         if self._is_transactional:
             return
-        # With at_most_once, back to what was emitted: what was committed and not emitted is for the next owner.
+        # With at_most_once, sets offsets back to the first messages that were not emitted: the next owner reads them.
         while commits := self._commits():
             room = self._source.metadata_room
             if self._source.commit_now(commits):
@@ -245,9 +245,9 @@ class SourceTask(SpoutAdapter):
     # Beginning
 
     def _look_for_partitions(self, now: float) -> None:
-        """Begins, or reads partitions that were added to a topic from their beginning; logs why not yet.
+        """Begins to read, or reads partitions that were added to a topic from their beginning; logs why it cannot.
 
-        Outside of the group's callbacks, so that it can be tried again.
+        Called outside of the group's callbacks, so that it can be tried again.
         """
         self._look_at = now + (_GROWTH_SECONDS if self._is_started else AGAIN_SECONDS)
         try:
@@ -276,7 +276,7 @@ class SourceTask(SpoutAdapter):
                 self._skip_deleted(OffsetOutOfRange(at, found.offset, start))
             place = (at, number, self._number, keys[at.topic], start, found)
             added[at] = OwnedPartition(*place, is_replayed=self.is_replayed, is_transactional=self._is_transactional)
-        # Before anything is emitted: where it begins, and which attempts are taken.
+        # Commits where it begins, and the attempts that it takes, before it emits a message.
         if not self._source.commit_now(self._made(added.values())):
             return False
         for each in added.values():
@@ -297,7 +297,7 @@ class SourceTask(SpoutAdapter):
         """
         if not self._is_started:
             return False
-        self._partitions.skip_to(self._source.take_ends())  # the buffer is empty: what is before them is emitted
+        self._partitions.skip_to(self._source.take_ends())  # the buffer is empty: messages before the ends are emitted
         limit = READ if self._mode != "at_most_once" else _COMMITTED_READ
         if self._most_uncommitted is not None:
             for each in self._partitions:
@@ -311,7 +311,7 @@ class SourceTask(SpoutAdapter):
             self._skip_deleted(gap)
         self._buffer.add(records)
         if records and self._mode == "at_most_once":
-            # Nothing of a read is emitted before all of it is committed.
+            # No message of a read is emitted before the whole read is committed.
             ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
             for name, last in ends.items():
                 each = self._partitions.named[name]

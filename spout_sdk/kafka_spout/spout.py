@@ -1,4 +1,4 @@
-"""`KafkaSpout`: the messages of any topics, delivered until they are acked; what users declare it with."""
+"""`KafkaSpout`: delivers the messages of topics until they are acked; its options."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ _VALUE = (declare({"value": str}),)
 FirstPoll = Literal["uncommitted_earliest", "uncommitted_latest", "earliest", "latest"]
 """Storm's strategies of the first poll.
 
-- `uncommitted_earliest`: at the committed offset; at the beginning where nothing is committed.
-- `uncommitted_latest`: at the committed offset; after the last message where nothing is committed.
+- `uncommitted_earliest`: at the committed offset; at the beginning if nothing is committed.
+- `uncommitted_latest`: at the committed offset; after the last message if nothing is committed.
 - `earliest`, `latest`: at the beginning or after the last message, whatever another program, an operator's tool for
   instance, has committed for the group.
 
@@ -36,9 +36,9 @@ What the spout itself has committed always counts: a process that is started aga
 Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
 """Storm's processing guarantees.
 
-- `at_least_once`: the acked prefix is committed, and what fails is delivered again.
-- `at_most_once`: what was read is committed before it is emitted; trees are not followed.
-- `no_guarantee`: what was emitted is committed now and then; trees are not followed.
+- `at_least_once`: done messages are committed, and failed messages are delivered again.
+- `at_most_once`: messages are committed before they are emitted; trees are not tracked.
+- `no_guarantee`: emitted messages are committed about once a second; trees are not tracked.
 """
 
 
@@ -56,7 +56,7 @@ class KafkaTuple:
 
 
 Translate = Callable[[Record], Sequence[Any] | KafkaTuple | None]
-"""Makes the values of a tuple of a message; None skips the message.
+"""Returns the values of the tuple for a message; None to skip the message.
 
 It raises `InvalidMessageError` for a message that no retry can translate.
 
@@ -68,11 +68,11 @@ The message gives its `topic()`, `partition()`, `offset()`, `key()`, `value()` (
 def default_translate(streams: Sequence[Stream]) -> Translate:
     """One field of text or bytes is the value of the message; anything else is read with the stream's codec.
 
-    With that of Avro, if the stream's is `arrow`, since a message of a source is one tuple. Raises `TopologyError` if
-    there is not exactly one stream.
+    If that is `arrow`, the codec is Avro, because a message of a source is one tuple. Raises `TopologyError` if there
+    is not exactly one stream.
     """
     if len(streams) != 1:
-        raise TopologyError(f"a KafkaSpout with {len(streams)} streams needs translate=, which decides what goes where")
+        raise TopologyError(f"a KafkaSpout with {len(streams)} streams needs translate=, which chooses a stream")
     stream = streams[0]
     kind = stream.fields[0].type if len(stream.fields) == 1 else None
     if stream.name == DEFAULT_STREAM and kind in ("string", "bytes"):
@@ -134,25 +134,25 @@ class KafkaSpout(AnySpout):
 
         builder.set_spout("lines", KafkaSpout("source-topic"), tasks=2)
 
-    An instance is a factory too: called, it returns a spout like itself, which is what each task gets. The partitions
-    of the topics go round the tasks. It is a declaration: reading, replays and commits are those of the task. Derive it
-    and define `ack` and `fail` to be called with outcomes as well.
+    An instance is also a factory: a call returns a copy, one for each task. The partitions of the topics are assigned
+    to the tasks in turn. It is a declaration: tasks read, replay and commit. Derive it and define `ack` and `fail` to
+    be called with outcomes as well.
 
-    How far all is done is the offset of the group `{topology}.{spout}` on the source topics. No payload is kept: what
-    fails is read again by its position.
+    The group `{topology}.{spout}` commits the offsets on the source topics. Payloads are not kept: a failed message is
+    read again by its position.
 
     Args:
-        topics: to read, one or several.
-        streams: what is emitted; by default one field `value` of text.
-        translate: makes the values of a tuple of a message, or a `KafkaTuple` for another stream; None skips it.
+        topics: the topics to read, one or several.
+        streams: the streams that it emits to; by default one with a field `value` of text.
+        translate: returns the values of the tuple for a message, or a `KafkaTuple` for another stream; None skips it.
             By default, one field of text or bytes is the message's value, and anything else is read with the stream's
             codec. A message whose values do not fit the stream, or for which it raises `InvalidMessageError`, becomes a
-            dead letter; with any other exception the message has failed and is retried.
+            dead letter; with any other exception the message fails and is retried.
         first_poll: where to begin; see `FirstPoll`.
-        mode: see `Mode`; `at_least_once` unless the topology follows no trees, and then `at_most_once`.
+        mode: see `Mode`; by default `at_least_once`, or `at_most_once` if the topology tracks no trees.
         retry: when a failed message is delivered again; for ever, unless it sets `max_retries`.
         max_uncommitted_offsets: the largest distance from the first open offset of a partition to a new one. None,
-            the default, for no limit: one message that fails for ever holds up no other.
+            the default, for no limit: one message that fails for ever does not stop others.
         outcomes, outcomes_codec: those of `set_spout`, unless given there.
 
     Attributes:

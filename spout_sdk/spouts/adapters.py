@@ -1,4 +1,4 @@
-"""How the task of a spout calls it: one adapter for each kind of spout, over one protocol.
+"""Adapters through which a task calls its spout: one for each kind of spout, with one interface.
 
 A kind registers its adapter with `adapter_of`, in the module that defines the adapter.
 """
@@ -64,14 +64,14 @@ class SpoutAdapter:
             emitted = counters.emitted
 
     def emit_failed(self, calls: int, limit: int) -> None:
-        """As `emit`, of failed messages alone; a `Spout` emits those in `next_tuple`, with new ones."""
+        """Like `emit`, but emits failed messages only; a `Spout` emits these in `next_tuple`, with new ones."""
 
     def wait(self, seconds: float) -> bool:  # noqa: ARG002 - of other kinds
         """Waits for a message, at most `seconds`; returns whether there is one."""
         return False
 
     def acked(self, message_ids: Sequence[Any]) -> None:
-        """The trees of messages were fully processed."""
+        """Calls the spout's `ack` for messages whose trees were fully processed."""
         ack = self._spout.ack
         for message_id in message_ids:
             ack(message_id)
@@ -92,12 +92,12 @@ class SpoutAdapter:
         return None
 
     def failed(self, message_id: Any, failure: Failure) -> None:
-        """The tree of a message was not fully processed."""
+        """Calls the spout's `fail` for a message whose tree was not fully processed."""
         self._spout.fail(message_id, failure)
 
     @property
     def retrying(self) -> int:
-        """Messages that wait to be emitted again, of a spout that the SDK knows it of."""
+        """How many messages wait to be emitted again; 0 if the SDK does not replay the messages of this spout."""
         return 0
 
     def tick(self, now: float) -> None:
@@ -108,7 +108,7 @@ class SpoutAdapter:
         return False
 
     def release(self) -> None:
-        """Commits what is done, while the group still accepts it; before `close`."""
+        """Commits done messages, while the group still accepts it; before `close`."""
 
     def close(self) -> None:
         """Calls the spout's `close`."""

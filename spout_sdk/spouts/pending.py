@@ -13,10 +13,10 @@ Tree = tuple[Any, float]  # message id and time of the emit
 
 
 class Pending:
-    """The open trees by root; the safety net under the ackers.
+    """The open trees by root; fails trees whose outcomes are lost.
 
-    A tree without an outcome for `lost_after` seconds, and half as long again at most, is removed, and `on_lost` is
-    called with its message id.
+    A tree without an outcome is removed after `lost_after` to 1.5 times `lost_after` seconds, and `on_lost` is called
+    with its message id.
     """
 
     def __init__(self, lost_after: float, now: float, on_lost: Callable[[Any], object]) -> None:
@@ -28,7 +28,7 @@ class Pending:
         self.pop_all = self._trees.remove_all  # removes trees; returns the message ids and times of the open ones
 
     def put(self, root: int, message_id: Any, now: float) -> bool:
-        """Adds a tree; returns False, and changes nothing, if there is one of this root."""
+        """Adds a tree; returns False, and changes nothing, if a tree with this root is open."""
         return self._trees.add(root, (message_id, now))
 
     def put_all(self, roots: Sequence[int], message_ids: Iterable[Any], now: float) -> bool:
@@ -36,7 +36,7 @@ class Pending:
         return self._trees.add_all(dict(zip(roots, zip(message_ids, repeat(now)), strict=False)))
 
     def tick(self, now: float) -> None:
-        # At most one cohort a call: a process that was stopped for long reads its notices before the next one is lost.
+        # At most one bucket a call: a process that was stopped for long reads its notices before the next one is lost.
         if now >= self._rotate_at:
             self._rotate_at = now + self._period
             for message_id, _ in self._trees.rotate().values():
@@ -55,23 +55,23 @@ class Pending:
         return len(self._trees)
 
 
-LEAST: Final = 100  # trees that may be open whatever times out, or the rate could not grow
+LEAST: Final = 100  # trees that may always be open, so that the rate can grow
 _MARKS: Final = 8
 _HELD_TIMEOUTS: Final = 1.2
 
 
 class PendingLimit:
-    """The limit of one task: `max_spout_pending`, and less from when trees time out until that many complete again.
+    """The limit of one task: `max_spout_pending`, or less after trees have timed out, until that many complete again.
 
     A topology with more open trees than it completes within a message timeout does not recover by itself: every tree
-    times out before it is processed, and its replay lies after tuples of trees that have failed. The time that a tree
-    takes is the number of open trees over the rate at which they complete (Little, 1961), so once trees time out there
-    are no more than have completed in half a timeout.
+    times out before it is processed, and its replay queues behind tuples of failed trees. The time that a tree
+    takes is the number of open trees over the rate at which they complete (Little, 1961), so once trees time out the
+    limit is the number of trees that have completed in half a timeout.
 
-    Windows hold tuples until newer ones come, which a limit must not prevent. They restart the clocks of what they
-    hold, so trees that are open for longer than a timeout, and the time that its notice takes, are held by bolts, and
-    are not in a queue. If these are half of the trees that may be open, twice as many may. So the limit falls while
-    queues are too long, and only then; else it grows.
+    Windows hold tuples until newer ones arrive, which a limit must not prevent. They restart the clocks of trees that
+    they hold, so a tree that is open for longer than a timeout, and the time that its notice takes, is held by a bolt,
+    and is not in a queue. If half of the trees that may be open are held, the limit is doubled. So the limit falls only
+    while queues are too long; otherwise it grows.
 
     A tree without progress has failed after `timeout` seconds, a tick of the ledger included; `value` is how many trees
     may be open now.
@@ -85,11 +85,11 @@ class PendingLimit:
         self._timeout = timeout
         self._every = timeout / _MARKS
         self._mark_at = now
-        # How many were acked at the times up to a timeout ago.
+        # How many trees had been acked at the last marks, which reach back one timeout.
         self._marks: deque[int] = deque([0], maxlen=_MARKS)
 
     def tick(self, now: float, still_open: int, begun: Callable[[], Iterator[float]]) -> bool:
-        """Returns whether bolts hold half of the trees that may be open, and no more may be.
+        """Raises the limit if bolts hold half of the trees; returns whether they do and it cannot be raised.
 
         Args:
             now: monotonic seconds.
@@ -114,9 +114,9 @@ class PendingLimit:
             self.value = max(self.value, min(self.most, self.value + trees, self._sustained))
 
     def timed_out(self, still_open: int) -> bool:
-        """A tree has timed out, or was lost, while others are open; returns whether the limit falls below `most` now.
+        """Lowers the limit after a tree has timed out or was lost; returns whether it falls below `most` now.
 
-        If few others are open, they are not the reason, and the limit stays.
+        If few others are open, these are not the reason, and the limit stays.
         """
         before, sustained = self.value, self._sustained
         if still_open >= sustained:

@@ -19,8 +19,9 @@ class SpoutCollector(Emitter):
     """The collector of a spout.
 
     Attributes:
-        last_root: of the tuple that was emitted last; None if that is not tracked.
-        first_position: of identities, for a spout whose message ids are the numbers in addition to it; None for others.
+        last_root: the root of the tuple that was emitted last; None if that is not tracked.
+        first_position: the first position of identities, for a spout whose message ids are numbers to add to it; None
+            for others.
     """
 
     def __init__(self, task: Task, pending: Pending, untracked: list[Any], batches: TreeBatches) -> None:
@@ -50,9 +51,10 @@ class SpoutCollector(Emitter):
 
         Args:
             values: one for each field of the stream, a tuple or a list.
-            message_id: what `ack` or `fail` will be called with; None for a tuple that is not tracked.
+            message_id: the argument of a later `ack` or `fail`; None for a tuple that is not tracked.
             stream: one of the component's streams.
-            root: of the tree, for a spout whose roots are positional; drawn unless given, or if that tree is open.
+            root: the root of the tree, for a spout with positional roots; a random one by default, or if that tree is
+                open.
             trace_context: the headers of the message's trace, as `tuple_tree.headers.trace_context` returns them;
                 bolts pass them on.
 
@@ -70,7 +72,7 @@ class SpoutCollector(Emitter):
             self.last_root = None
             tasks = self._emit(values, stream, batches.untracked, 0, self._receiver)
             if message_id is not None:
-                # Acked after `next_tuple`: the spout may store what it emits only after emitting it.
+                # Acked after `next_tuple`: the spout may store the message only after emitting it.
                 self._untracked.append(message_id)
         else:
             now = self._clock()

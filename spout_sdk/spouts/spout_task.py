@@ -160,7 +160,7 @@ class SpoutTask(HeadTask):
         self.adapter.acked([message_id for message_id, _ in trees])
 
     def tick(self, now: float) -> None:
-        """Sends what has lingered, and fails as lost the trees that had no outcome for too long."""
+        """Flushes data that has lingered, and fails trees as lost that had no outcome for too long."""
         if self.chain:
             self._tick_chain(now)
         super().tick(now)
@@ -177,12 +177,12 @@ class SpoutTask(HeadTask):
         self.chain.tick(now)
         self.chain.execute_retries(now, now + RUN_SECONDS)
         if now >= self._reset_at and self.chain.pause is not None and self.context.manifest.acking:
-            # Tuples wait in this process for the end of the pause, so a time-out would not mean that they are lost.
+            # Tuples wait in this process for the end of the pause, so a timeout would not mean that they are lost.
             self._reset_at = now + self._reset_every
             self.chain.keep_paused_alive()
 
     def flush(self) -> None:
-        """Sends all that is buffered, and acks the messages whose trees have ended in the chain."""
+        """Sends everything that is buffered, and acks the messages whose trees have ended in the chain."""
         super().flush()
         if (trees := self.outbox.trees) is not None and len(ended := trees.take_ended()):
             found = self.open_trees.pop_all(ended.tolist())
@@ -221,7 +221,7 @@ class SpoutTask(HeadTask):
 
     @property
     def busy_since(self) -> float | None:
-        """None: its ticks reset the time-outs of trees that wait for chained bolts."""
+        """None: its ticks reset the timeouts of trees that wait for chained bolts."""
         return None
 
     @property
@@ -239,7 +239,7 @@ class SpoutTask(HeadTask):
         return self.chain.running
 
     def release(self) -> None:
-        """Commits what is done, while the group still accepts it; before `close`."""
+        """Commits done messages, while the group still accepts it; before `close`."""
         self.adapter.release()
 
     def close(self) -> None:
@@ -261,7 +261,7 @@ class SpoutTask(HeadTask):
 
     @property
     def is_replayed(self) -> bool:
-        """Whether a message is emitted again that was not acked; otherwise its source forgets what was emitted."""
+        """Whether a message that was not acked is emitted again; otherwise its source forgets emitted messages."""
         return self.adapter.is_replayed
 
     def is_due(self, now: float) -> bool:

@@ -98,7 +98,7 @@ def test_reading_skips_deleted_offsets(topic: Topic, source: KafkaSource) -> Non
 def test_reading_beyond_the_end_is_rejected(topic: Topic, source: KafkaSource) -> None:
     topic.fill(10)
     source.start({topic.at: 500})
-    with pytest.raises(TopicsError, match=r"topic .* offset 500 cannot be read .*: if the topic was made anew, reset"):
+    with pytest.raises(TopicsError, match=r"topic .* offset 500 cannot be read .*: if the topic was created again"):
         read(source, 500)
 
 

@@ -90,7 +90,7 @@ def test_supervisors_wait_for_the_longest_stop_timeout() -> None:
     assert stop_seconds(topology) == 80
     longer = made(stop_timeout=66.0)
     bench = Bench(replace(topology, factories={**topology.factories, "work": longer}))
-    with pytest.raises(ComponentError, match=r"stop_timeout of bolt 'work' is 66 s, .* one of 65 s: set it in the cl"):
+    with pytest.raises(ComponentError, match=r"stop_timeout of bolt 'work' is 66 s, .* 65 s after a stop began: set"):
         bench.bolt("work")
 
 

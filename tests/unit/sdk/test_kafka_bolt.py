@@ -74,10 +74,10 @@ def test_values_are_avro_or_the_result_of_a_function() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"key": "nothing"}, "to write field 'nothing', and stream counts/default has word, count, raw: name one of"),
-        ({"headers": {"h": "none"}}, "to write field 'none'"),
-        ({"value": ["word", "gone"]}, "to write field 'gone'"),
-        ({"value": ["gone"], "codec": "bytes"}, "to write field 'gone'"),
+        ({"key": "nothing"}, "writes field 'nothing', but stream counts/default has word, count, raw: name one of"),
+        ({"headers": {"h": "none"}}, "writes field 'none'"),
+        ({"value": ["word", "gone"]}, "writes field 'gone'"),
+        ({"value": ["gone"], "codec": "bytes"}, "writes field 'gone'"),
         ({"codec": "bytes"}, r"codec='bytes' of a KafkaBolt takes one field: name it, as in value=\['text'\]"),
     ],
 )

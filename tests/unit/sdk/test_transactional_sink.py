@@ -146,5 +146,5 @@ def test_a_topic_that_may_not_be_written_ends_the_process(rig: Rig) -> None:
 def test_brokers_that_do_not_come_back_end_the_process(rig: Rig) -> None:
     rig.fail("b was fenced", {COMMIT: FENCED})
     rig.producers.fails = {"init_transactions": TIMED_OUT}
-    with pytest.raises(BrokerError, match=r"does not know how its transaction went .* restart the process"):
+    with pytest.raises(BrokerError, match=r"does not know the result of its transaction .* restart the process"):
         rig.sink.abort()
