@@ -1,19 +1,19 @@
-"""Keyed state of bolts: a value for each key, which each message changes once.
+"""Keyed state of bolts: a value for each key, which each tuple changes once.
 
-- `spec`: what a bolt declares as its state; `bolt`: the bolts that users derive
+- `spec`: the declaration of a state; `bolt`: base classes for users' bolts
 - `adapter`: how a task calls a `StatefulBolt`; `arrow_adapter`: a `StatefulArrowBolt`
 - `collectors`: their collectors
 - `task_state`: the state of a task; `table`: its values
 - `process_states`: restores and writes the states of the tasks of a process
 - `identity_table`: a hash table of identities
 - `known_done`: the done positions of source partitions
-- `watermarks`: of a task, the event time before which no further tuple comes
-- `applied`: of a task, the identities that its state has
+- `watermarks`: the watermark of a task, which is the event time before which no further tuple comes
+- `applied`: the identities of the tuples that a task has applied
 - `stores`: the local copy of a partition of the changelog, in memory; `rocks_store`: on disk
 - `restore`: reads changelogs into stores
-- `done_positions`: reads what the spouts upstream have committed
-- `source_topics`: checks that the positions in a changelog are of the source topics that exist now
-- `view`: a state for programs that read it
+- `done_positions`: reads the commits of the spouts upstream
+- `source_topics`: checks that the positions in a changelog belong to the source topics that exist now
+- `view`: a read-only view of a state for programs
 """
 
 import spout_sdk.state.adapter

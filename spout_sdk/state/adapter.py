@@ -54,14 +54,14 @@ class StateAdapter(BasicAdapter):
 
 
 class KeysOfTuples:
-    """The key of a tuple: its bytes, and for users the value of the field, or a tuple of several values."""
+    """Gets the key of a tuple: its bytes, and for users the value of the field, or a tuple of several values."""
 
     def __init__(self, keys: KeyCodec, fields: Mapping[tuple[str, str], Sequence[str]]) -> None:
         self._encode = keys.encode
         self._is_text = keys.is_text
         self._fields = fields
         self._getters: dict[InputStream, Callable[[Any], Any]] = {}
-        self._stream: InputStream | None = None  # that of the last tuple
+        self._stream: InputStream | None = None  # of the last tuple
         self._values: Callable[[Any], Any] = itemgetter(0)
         self._is_single = len(keys.names) == 1
 

@@ -1,13 +1,14 @@
-"""The identities of tuples that a task with a state has applied, so that each one changes the state once.
+"""The identities of tuples that a task with a state has applied, so that each tuple changes the state once.
 
-A failed tree is emitted again, and its tuples come again, perhaps long after the tree that succeeded. Such a tuple has
-the identity of the one that was applied: the position of the source message, and a path. Three rules:
+A failed message is emitted again, and its tuples come again, perhaps long after another tree of the message has
+succeeded. A tuple that comes again has the identity of the tuple that was applied: the position of the source message,
+and a path. Three rules:
 
-1. A tuple whose position is known to be done is a repeat. Done is what the spout has committed.
+1. A tuple whose position is known to be done is a repeat. A position is done when the spout has committed it.
 2. A tuple whose identity is kept is a repeat. Identities are kept from the transaction that applies them, and are part
    of the state.
-3. Identities are dropped from the state when their positions are known to be done. What is known is part of the state
-   then, in the same transaction, because a later commit of the spout may say less.
+3. Identities are dropped from the state when their positions are known to be done. The same transaction writes the
+   known done positions to the state, because a later commit of the spout may contain fewer.
 """
 
 import struct
@@ -28,15 +29,15 @@ from tuple_tree.ids import ID_BYTES, IdColumn
 from tuple_tree.state_records import SYSTEM_PREFIX
 
 APPLIED_PREFIX: Final = SYSTEM_PREFIX + b"applied/"
-"""The beginning of the keys of records with identities that a transaction has applied; a number follows, of 8 bytes."""
+"""Prefix of the keys of records with the identities that a transaction has applied; a number of 8 bytes follows."""
 DONE_PREFIX: Final = SYSTEM_PREFIX + b"done/"
-"""The beginning of the keys of records with the known done offsets of a partition, whose key follows, of 4 bytes."""
+"""Prefix of the keys of records with the known done offsets of a partition; the partition key of 4 bytes follows."""
 
 MOST_OF_RECORD: Final = 32_768
-"""Identities of a record: half a megabyte, as a record has a megabyte at most."""
+"""Largest number of identities in a record: half a megabyte, because a record may have a megabyte."""
 
 _LEAST_ROOM: Final = 192  # of the table
-_FEW: Final = 24  # up to this number numpy takes longer than Python
+_FEW: Final = 24  # up to this number of identities, numpy takes longer than Python
 _NEVER: Final = -1
 _VERSION: Final = 1
 _HEAD: Final = Struct(">BI")  # version, and number of identities
@@ -50,9 +51,9 @@ _REMEDY: Final = "run the version that has written it, or reset the state"
 
 @dataclass(slots=True)
 class _Kept:
-    """A record of the changelog that has identities: where they are in the table's columns.
+    """A record of identities in the changelog: where its identities are in the table's columns.
 
-    `watched` is one of its positions that was not known to be done; while it is not, the record stays.
+    `watched` is one of its positions that was not known to be done. The record is kept until that position is done.
     """
 
     begin: int
@@ -62,44 +63,44 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """A result of `changes`, until it is committed."""
+    """The last result of `changes`, until it is committed."""
 
     end: int  # of the identities in the table's columns
     kept: Mapping[int, _Kept]
     deleted: frozenset[int]
-    done: frozenset[int]  # partitions whose done offsets are in it
+    done: frozenset[int]  # keys of the partitions whose done offsets are written
     learned: int
 
 
 class Applied:
-    """The identities that a task has applied, of positions that are not known to be done, and the positions that are.
+    """The known done positions, and the identities that a task has applied of other positions.
 
-    Of one transaction after the other: check tuples with `is_repeat` or `is_applied`, apply the others, and `note`
-    these. Before the transaction is committed, write `changes`, and afterwards call `committed`. If it is aborted, drop
-    the object, and make another one with `restored`.
+    In each transaction: check tuples with `is_repeat` or `is_applied`, apply the others, and `note` them. Write
+    `changes` before the commit, and call `committed` after it. If the transaction is aborted, drop the object, and
+    create another one with `restored`.
 
-    Memory is that of the messages that are open: 24 to 60 bytes an identity.
+    It needs 24 to 60 bytes of memory for each identity of an open message.
     """
 
     def __init__(self) -> None:
         self._table = IdentityTable(_LEAST_ROOM)
         self._singles: dict[tuple[int, int], None] = {}  # noted one by one, and not in the table yet
         self._done = KnownDone()
-        self._learned = 0  # how often more was known
-        self._swept = 0  # the same when no record was left whose watched position is known to be done
-        self._unwritten: set[int] = set()  # partitions whose known offsets the changelog lacks
+        self._learned = 0  # how often new done positions were learned
+        self._swept = 0  # `_learned` when no record was left whose watched position is known to be done
+        self._unwritten: set[int] = set()  # keys of partitions whose known done offsets the changelog lacks
         self._kept: dict[int, _Kept] = {}  # by the number in the record's key
-        self._begin = 0  # of the identities of the open transaction in the table's columns
+        self._begin = 0  # where the identities of the open transaction begin in the table's columns
         self._next = 0  # the number of the next record
         self._changes: _Changes | None = None
 
     @classmethod
     def restored(cls, records: Iterable[tuple[bytes, bytes]]) -> "Applied":
-        """The content of the SDK's records of a changelog, without records of other kinds.
+        """Restores the identities and done positions from the SDK's records of a changelog; ignores other records.
 
         Raises:
-            VersionError: if another version has written one.
-            StateRecordError: if one cannot be read.
+            VersionError: if another version has written a record.
+            StateRecordError: if a record cannot be read.
         """
         applied = cls()
         numbered = {}
@@ -126,7 +127,7 @@ class Applied:
 
     @property
     def in_changelog(self) -> int:
-        """How many identities the changelog has, and the open transaction: those of messages not known to be done."""
+        """About how many identities of open messages the changelog and the open transaction have."""
         committed = sum(each.end - each.begin for each in self._kept.values())
         return committed + self._table.size - self._begin + len(self._singles)
 
@@ -136,17 +137,17 @@ class Applied:
 
     @property
     def has_changes(self) -> bool:
-        """Whether `changes` returns any record now."""
+        """Whether `changes` would return records."""
         return self._begin < self._table.size or bool(self._singles) or bool(self._deletable())
 
     def is_repeat(self, positions: IdColumn, paths: IdColumn) -> NDArray[np.bool_]:
-        """Returns True for the tuples that do not change the state, because they have changed it before.
+        """Returns True for the tuples that must not change the state, because they have changed it before.
 
-        Of several tuples of these columns with the same identity, it returns False for the first. If that is not
-        applied in the end, none of the others may be acked: ask `is_applied` for each of them, or fail them all.
+        If several tuples of these columns have the same new identity, it returns False for the first of them only. If
+        that is not applied in the end, the others must not be acked: call `is_applied` for each, or fail them all.
         """
         if len(positions) <= _FEW:
-            # What was noted one by one stays so: to move it to the table for each short record takes longer.
+            # For a short record, do not move the tuples that were noted one by one to the table: that takes longer.
             return self._are_repeats(positions.tolist(), paths.tolist())
         self._flush()
         positions, paths = _native(positions), _native(paths)
@@ -159,7 +160,7 @@ class Applied:
         return repeats
 
     def is_applied(self, position: int, path: int) -> bool:
-        """Whether a tuple does not change the state, because it has changed it before."""
+        """Whether a tuple must not change the state, because it has changed it before."""
         if position == NO_POSITION:
             return False
         return self._done.has(position) or (position, path) in self._singles or self._table.has(position, path)
@@ -183,15 +184,15 @@ class Applied:
                 self._flush()
 
     def learn(self, done: Mapping[int, DoneSet]) -> None:
-        """Adds what commits of spouts have, by partition key: `spout << 12 | number of the partition`."""
+        """Adds the done positions in commits of spouts, by partition key: `spout << 12 | number of the partition`."""
         if more := self._done.learn(done):
             self._unwritten |= more
             self._learned += 1
 
     def changes(self) -> Mapping[bytes, bytes | None]:
-        """The records of the open transaction for the changelog, by key; None deletes a record.
+        """The changelog records of the open transaction, by key; None deletes a record.
 
-        Nothing may be noted between this and `committed`.
+        Do not note tuples between this and `committed`.
         """
         self._flush()
         table = self._table
@@ -212,7 +213,7 @@ class Applied:
         return records
 
     def committed(self) -> None:
-        """The transaction with the last `changes` is committed."""
+        """Notes that the transaction with the last `changes` is committed."""
         changes, self._changes = self._changes, None
         if changes is None:
             return
@@ -265,7 +266,7 @@ class Applied:
         self._table.insert(hashes(positions, paths), positions, paths)
 
     def _deletable(self) -> frozenset[int]:
-        """The records of the changelog all of whose positions are known to be done."""
+        """The numbers of the changelog records whose positions are all known to be done."""
         if self._swept == self._learned:
             return frozenset()
         numbers = [*self._kept]
@@ -285,14 +286,14 @@ class Applied:
 
 
 def identities_value(positions: IdColumn, paths: IdColumn) -> bytes:
-    """The value of a record of identities: version, number, positions, and paths, or one path if all are equal."""
+    """The value of a record of identities: version, count, positions, and paths, or one path if all are equal."""
     if (paths == paths[:1]).all():
         paths = paths[:1]
     return _HEAD.pack(_VERSION, len(positions)) + positions.astype(_WIRE).tobytes() + paths.astype(_WIRE).tobytes()
 
 
 def read_identities(value: bytes) -> tuple[IdColumn, IdColumn]:
-    """The positions and paths of a record's value. Raises as `Applied.restored`."""
+    """The positions and paths in a record's value. Raises the errors of `Applied.restored`."""
     size = _head("identities", value, _HEAD)
     columns, whole, one = value[_HEAD.size :], 2 * size * ID_BYTES, (size + 1) * ID_BYTES
     if not size or len(columns) not in (whole, one):
@@ -308,7 +309,7 @@ def done_value(done: DoneSet) -> bytes:
 
 
 def read_done(value: bytes) -> DoneSet:
-    """The set of a record's value. Raises as `Applied.restored`."""
+    """The set in a record's value. Raises the errors of `Applied.restored`."""
     offset = _head("done offsets", value, _OFFSET)
     try:
         return DoneSet.read(offset, value[_OFFSET.size :].decode())
@@ -347,7 +348,7 @@ def _native(column: IdColumn) -> IdColumn:
 
 
 def _is_again(positions: IdColumn, paths: IdColumn) -> NDArray[np.bool_]:
-    """Returns True for tuples whose identity an earlier one of the columns has."""
+    """Returns True for tuples that have the identity of an earlier tuple of the columns."""
     again = np.zeros(len(positions), bool)
     seen = set()
     for at, identity in enumerate(zip(positions.tolist(), paths.tolist(), strict=True)):

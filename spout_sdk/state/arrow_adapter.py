@@ -32,7 +32,7 @@ class StateArrowAdapter(ArrowAdapter):
         self._values = ValueColumns(self.state)
 
     def _execute(self, rows: ArrowInput, collector: ArrowCollector) -> None:
-        """Executes some rows of a record with the user's bolt."""
+        """Executes rows of a record with the user's bolt."""
         bolt, state, batch = self._bolt, self.state, rows.batch
         table, stream, columns = state.table, rows.pack.stream, self._values
         names = state.key_fields[stream.component, stream.stream]
@@ -56,7 +56,7 @@ class StateArrowAdapter(ArrowAdapter):
         collector.ack()
 
     def _changed(self, rows: ArrowInput, of_rows: Rows, keys: Sequence[bytes], new: Rows) -> Mapping[bytes, Change]:
-        """The changes of some of the rows: others were applied before."""
+        """The changes of the new rows; the other rows were applied before."""
         if not len(new):
             return {}
         columns, table = self._values, self.state.table
@@ -66,19 +66,19 @@ class StateArrowAdapter(ArrowAdapter):
         return columns.changes(changing, columns.made(made, len(changing)), table)
 
     def _check(self, keys: Sequence[bytes]) -> None:
-        """Raises an error for a key that cannot be stored; text alone always can."""
+        """Raises an error for a key that cannot be stored; a key of one text field always can."""
         codec = self.state.keys
         for key in () if codec.is_text else keys:
             codec.encode(codec.decode(key))
 
 
 class ValueColumns:
-    """Values of a state as a record batch, a row for each, and back."""
+    """Converts values of a state to a record batch with a row for each value, and back."""
 
     def __init__(self, state: TaskState) -> None:
         self._names = state.value.field_names
         self._is_single = state.is_single
-        # Not for all processes: Arrow takes 35 MB of memory.
+        # Imported only by processes that need it: Arrow takes 35 MB of memory.
         from tuple_tree.arrow_packs import PackCodec
 
         self._codec = PackCodec(state.value)
@@ -87,12 +87,12 @@ class ValueColumns:
         """A record batch with a row for each value."""
         names, codec = self._names, self._codec
         rows: list[Any] = [(value,) if self._is_single else tuple([value[name] for name in names]) for value in values]
-        if not all(map(codec.is_row, rows)):  # others are encoded
+        if not all(map(codec.is_row, rows)):
             rows = [codec.row(row) for row in rows]
         return codec.columns(rows)
 
     def made(self, table: Any, size: int) -> Any:
-        """The record batch of a table with `size` rows. Raises `StateError` if it does not fit the state."""
+        """Converts a table with `size` rows to a record batch. Raises `StateError` if it does not fit the state."""
         try:
             batch = self._codec.batch(table)
         except Exception as error:  # Arrow raises ArrowInvalid, KeyError, TypeError and more

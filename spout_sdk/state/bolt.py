@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 class AnyStatefulBolt(AnyBolt):
     """Base of the bolts with a state.
 
-    A key is the values of the fields that the bolt is grouped by. A task has the keys that its fields grouping gives to
-    it. Their values are in the changelog, the topic `{topology}.state.{bolt}`, which a task reads before it executes.
+    A key consists of the values of the fields that the bolt is grouped by. The fields grouping assigns each key to a
+    task. The values are in the changelog, the topic `{topology}.state.{bolt}`, which a task reads before it executes.
 
     Attributes:
-        state: the fields of a value, by name, with their types; or one type, for one value; or `keyed_state(…)`.
-        initial: the value of a key that has none; unless set, zero, empty, false or null, by the type of each field.
+        state: the fields of a value, by name, with their types; or one type, for a single value; or `keyed_state(…)`.
+        initial: the value of a key that has none; by default zero, empty, false or null, by the type of each field.
     """
 
     state: Any
@@ -47,11 +47,11 @@ class StatefulBolt(AnyStatefulBolt, ABC):
 
         builder.set_bolt("totals", Totals, tasks=4).fields_grouping("orders", "customer")
 
-    A tuple that is replayed calls `emit` again, but not `update`. That a message makes the same tuples in the same
-    order each time is up to the bolts before.
+    For a replayed tuple, `emit` is called again, and `update` is not. The bolts upstream must emit the same tuples in
+    the same order each time that a message is replayed.
 
     Attributes:
-        answers: whether `emit` calls `collector.answer`; then the topology has a topic of answers.
+        answers: whether `emit` calls `collector.answer`; if so, the topology has a topic of answers.
     """
 
     answers: ClassVar[bool] = False
@@ -63,24 +63,24 @@ class StatefulBolt(AnyStatefulBolt, ABC):
         It is called once for each tuple, however often the tuple's message is replayed.
 
         Args:
-            value: of the key; a `dict` of the fields, or the one value. Yours to change and return.
-            tuple_: the input; if this raises, it fails, and the value stays as it was.
+            value: the value of the key: a `dict` of the fields, or the single value. You may change and return it.
+            tuple_: the input; if this method raises, the input fails, and the value stays as it was.
         """
 
     def emit(self, key: Any, value: Any, tuple_: Tuple, collector: "StateCollector") -> None:
-        """Emits, after `update`, and again when the tuple is replayed; by default nothing.
+        """Called after `update`, and again when the tuple is replayed, to emit tuples; emits nothing by default.
 
         Args:
-            key: the value of the grouping field, or of several fields a tuple of values.
-            value: of the key, as it is now; None if it has none.
-            tuple_: the input, to which emits are anchored; it is acked when this returns. If this raises, it fails, and
-                the value stays as it was before `update`.
+            key: the value of the grouping field, or a tuple of values for several fields.
+            value: the current value of the key; None if it has none.
+            tuple_: the input, to which emits are anchored; it is acked when this method returns. If this method raises,
+                the input fails, and the value stays as it was before `update`.
             collector: emits anchored to the input; `collector.write` writes records to a topic.
         """
 
 
 class StatefulArrowBolt(AnyStatefulBolt, ABC):
-    """A bolt with a value for each key, which works on columns: called with record batches of Arrow, a row a tuple.
+    """A bolt with a value for each key, called with Arrow record batches that have a row for each tuple.
 
         class Counts(StatefulArrowBolt):
             state = {"count": int}
@@ -94,32 +94,32 @@ class StatefulArrowBolt(AnyStatefulBolt, ABC):
                 result = {"word": batch["word"].take(first), "count": values["count"].take(keys)}
                 collector.emit(result, anchors=first)
 
-    The rows of a call are acked together, and fail together. A state of one value has the column `value`.
+    The rows of a call are acked together, and fail together. A state of a single value has the column `value`.
     """
 
     @abstractmethod
     def update_batch(self, values: Any, rows: Any, batch: Any) -> Any:
         """Returns the new values of the keys of a batch.
 
-        Called once for each row. If it raises, the rows fail, and the values stay as they were.
+        It is called once for each row. If it raises, the rows fail, and the values stay as they were.
 
         Args:
             values: a `pyarrow.RecordBatch` with a column for each field of the state, a row for each different key.
-            rows: for each row of the batch, the row of `values` of its key: integers of shape `(n,)`.
+            rows: for each row of the batch, the row of `values` that has its key: integers of shape `(n,)`.
             batch: a `pyarrow.RecordBatch` with a column for each field of the stream.
 
         Returns:
-            A table with the same rows: a record batch, a data frame, or columns by name.
+            A table with a row for each row of `values`: a record batch, a data frame, or columns by name.
         """
 
     def emit_batch(self, values: Any, rows: Any, batch: Any, collector: "StateArrowCollector") -> None:
-        """Emits, after `update_batch`, and again when rows are replayed; by default nothing.
+        """Called after `update_batch`, and again when rows are replayed, to emit tuples; emits nothing by default.
 
-        The rows are acked when this returns.
+        The rows are acked when this method returns.
 
         Args:
-            values: as they are now, a row for each different key of `batch`.
-            rows: for each row of the batch, the row of `values` of its key.
-            batch: all rows, replayed ones included.
-            collector: for these rows; `collector.emit(table, anchors=…)`, `collector.write(topic, values)`.
+            values: the current values, a row for each different key of `batch`.
+            rows: for each row of the batch, the row of `values` that has its key.
+            batch: all rows, including replayed ones.
+            collector: emits for these rows: `collector.emit(table, anchors=…)`, `collector.write(topic, values)`.
         """

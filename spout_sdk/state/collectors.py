@@ -26,20 +26,20 @@ class StateCollector(BasicCollector):
         headers: RecordHeaders = (),
         partition: int = -1,
     ) -> None:
-        """Writes a record to a topic that is not the topology's, in the transaction that changes the state.
+        """Writes a record to a topic outside the topology, in the transaction that changes the state.
 
-        So a topic with the latest value of each key has no value that the state has not, and a key never goes back,
-        with `at_least_once`, too. Readers need `isolation.level=read_committed`.
+        So a topic with the latest value of each key never has a value that the state does not have, and a key never
+        goes back to an earlier value, even with `at_least_once`. Readers need `isolation.level=read_committed`.
 
         Args:
-            topic: which exists.
-            value: of the record.
-            key: of the record.
+            topic: the name of a topic that exists.
+            value: the value of the record.
+            key: the key of the record.
             headers: pairs of name and value.
-            partition: -1 for that of the key's hash, or any if there is none.
+            partition: the partition; -1 to choose it by the hash of the key, or any if there is no key.
 
         Raises:
-            DeliveryError: if the record is refused, because it is too large for instance.
+            DeliveryError: if the record is refused, for instance because it is too large.
         """
         _write(self._task, self._outcomes, topic, partition, key, value, headers)
 
@@ -50,15 +50,15 @@ class StateArrowCollector(ArrowCollector):
     __slots__ = ()
 
     def write(self, topic: str, values: Sequence[bytes | None], *, keys: Sequence[bytes | None] | None = None) -> None:
-        """Writes records to a topic that is not the topology's, as `StateCollector.write` does.
+        """Writes records to a topic outside the topology, as `StateCollector.write` does.
 
         Args:
-            topic: which exists.
-            values: of the records.
-            keys: of the records, as many; none unless given.
+            topic: the name of a topic that exists.
+            values: the values of the records.
+            keys: a key for each value; without them, the records have no keys.
 
         Raises:
-            DeliveryError: if a record is refused, because it is too large for instance; those before it are written.
+            DeliveryError: if a record is refused, for instance because it is too large; earlier records are written.
         """
         for key, value in zip([None] * len(values) if keys is None else keys, values, strict=True):
             _write(self._task, self._outcomes, topic, -1, key, value, ())

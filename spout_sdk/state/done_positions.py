@@ -1,6 +1,6 @@
-"""Reads what the spouts upstream of a bolt have committed, so that it drops the identities of done positions.
+"""Reads the commits of the spouts upstream of a bolt, so that its tasks can drop the identities of done positions.
 
-Commits are read with a consumer of each group, as ADR 18 decides, in a thread: its calls wait for the answer.
+A thread reads the commits, with a consumer of each group (ADR 18), because the calls wait for the answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,12 +58,12 @@ class _Answer:
 class DonePositions:
     """The done positions of the `KafkaSpout`s upstream of a bolt, read about every second; for one thread.
 
-    A partition key is `spout << 12 | number of the partition`, as in the positions of these messages.
+    A partition key is `spout << 12 | number of the partition`, as in the positions of messages.
 
     Attributes:
-        done: all that was read, for a task that begins later; by partition key, the last commit of each partition.
+        done: partition key → the done offsets in the last commit; for tasks that begin later.
         offsets: partition key → the committed offset, 0 if there is none, and the offset after the last message that
-            can be read; of all partitions, as of one time. Empty before the first answer.
+            can be read; of all partitions, from one request. Empty before the first answer.
         topics: spout → topic → the topic id, in the order in which the spout names them; empty before the first answer.
     """
 
@@ -86,13 +86,14 @@ class DonePositions:
         self.topics: Mapping[str, Mapping[str, str]] = {}
 
     def look(self, now: float) -> Mapping[int, DoneSet] | None:
-        """Sends requests if they are due, and reads the answers, without waiting for these.
+        """Sends requests if they are due, and takes the answers that have arrived, without waiting.
 
-        Returns by partition key what differs from the last answer; None if there is no answer, or nothing new. Raises
-        `TopicsError` if a source topic was deleted and created again: the task may execute nothing of the new one.
+        Returns the done positions that differ from the last answer, by partition key; None if there is no answer, or
+        nothing new. Raises `TopicsError` if a source topic was deleted and created again: the task must not execute
+        tuples of the new topic.
         """
         if self._reading is not None and now >= self._look_at + HANG_SECONDS:
-            # A call of librdkafka may never end. Its thread keeps the clients.
+            # A call of librdkafka may never return. Leave the clients to its thread, and create new ones.
             self._report(["a request has had no answer for a minute, and others are sent with another client"])
             self._reading, self._reader = None, _Reader(*self._arguments)
         if self._reading is None and self._sources and now >= self._look_at:
@@ -123,7 +124,7 @@ class DonePositions:
         self.topics = topics or self.topics
 
     def _report(self, problems: list[str]) -> None:
-        """Logs a problem once, until it is another one."""
+        """Logs each new problem once, and the end of the problems."""
         for problem in problems:
             if problem not in self._problems:
                 logger.warning(
@@ -151,9 +152,9 @@ class _Reader:
         self._read: dict[int, tuple[int, str | None]] = {}  # commits that were read, by partition key
 
     def read(self) -> _Answer:
-        """The commits that are new, and the ends. Raises `BrokerError`; some problems are returned."""
+        """Reads new commits, and the ends of partitions. Raises `BrokerError`; other problems are in the answer."""
         answer = _Answer()
-        # Each time, since a topic that was created again has new messages with the positions of earlier ones.
+        # Each time, because new messages of a recreated topic have the positions of earlier messages.
         self._describe()
         answer.topics = {each.spout: {topic: self._ids[topic] for topic in each.topics} for each in self._sources}
         keys = {each: self._keys(each) for each in self._sources}
@@ -173,12 +174,12 @@ class _Reader:
                 except UnsupportedVersionError as error:
                     answer.problems.append(f"group {each.group}: {error}")
                     continue
-                # The spout may begin elsewhere than at an offset that another program has committed.
+                # Without an attempt, another program has committed the offset: the spout may begin elsewhere.
                 self._read[key] = made
                 if read.next_attempt is not None:
                     answer.done[key] = DoneSet(read.done.offset, read.done.runs)
         try:
-            # After the commits, as watermarks need it.
+            # After the commits: `Watermarks.learn` requires this order.
             answer.ends = self._read_ends({place: key for of in keys.values() for key, place in of.items()})
         except BrokerError as error:
             answer.problems.append(str(error))

@@ -1,8 +1,8 @@
-"""A hash table of identities in numpy arrays, which finds and inserts columns of them.
+"""A hash table of identities in numpy arrays, which finds and inserts columns of identities.
 
-It is an open-addressing table. A bucket has 16 slots, and each slot has 15 bits of the hash of its identity, and where
-this lies in the columns. What is not in the table is found in no slot of its bucket, without a look at the columns.
-What is in it is compared exactly.
+It is an open-addressing table. A bucket has 16 slots, and each slot has 15 bits of the hash of its identity, and the
+row of the identity in the columns. An identity that is not in the table usually matches no slot of its bucket, so the
+columns are not read. If a slot matches, the identity is compared exactly.
 
 Identities are never removed one by one. A full table is rebuilt without the identities of done positions.
 """
@@ -17,9 +17,9 @@ from tuple_tree.ids import ID_MASK, IdColumn
 
 Mask = NDArray[np.bool_]
 
-_SLOTS: Final = 16  # of a bucket
+_SLOTS: Final = 16  # in a bucket
 _MOST_FILLED: Final = 12  # of the slots of a bucket, on average
-_AT_ONCE: Final = 16_384  # identities that are inserted at once
+_AT_ONCE: Final = 16_384  # identities that are inserted together
 _TAG_BITS: Final = 15
 _USED: Final = 1 << _TAG_BITS
 _FACTOR: Final = 0x9E3779B97F4A7C15
@@ -45,15 +45,15 @@ def hash_of(position: int, path: int) -> int:
 
 
 class IdentityTable:
-    """Identities in the order in which they came, and a hash table of them.
+    """Identities in the order in which they were inserted, with a hash table.
 
     Args:
-        room: how many identities it must have room for, at least.
+        room: the least number of identities that it must have room for.
 
     Attributes:
-        size: how many identities it has.
-        room: how many it has room for. It must be made anew before there are more.
-        positions, paths: of all identities, and after these what is not set yet.
+        size: the number of identities.
+        room: the largest number of identities. Create a larger table before there are more.
+        positions, paths: columns of shape `(room,)`; the first `size` rows are set.
     """
 
     __slots__ = ("_buckets", "_filled", "_places", "_tags", "paths", "positions", "room", "size")
@@ -109,7 +109,7 @@ class IdentityTable:
             bucket = (bucket + 1) % self._buckets
 
     def insert(self, hashed: IdColumn, positions: IdColumn, paths: IdColumn) -> None:
-        """Inserts identities that the table does not have. There must be room for them."""
+        """Inserts identities that the table does not have; it must have room for them."""
         begin, end = self.size, self.size + len(hashed)
         self.positions[begin:end] = positions
         self.paths[begin:end] = paths
@@ -126,7 +126,7 @@ class IdentityTable:
             if len(full := (filled == _SLOTS).nonzero()[0]):
                 buckets[full] = self._behind(buckets[full])
                 continue
-            # Those of the same bucket write to the same slot, the last one stays, and the others write to the next.
+            # Identities of one bucket write to the same slot: the last one stays, and the others try the next slot.
             slots = buckets * _SLOTS + filled
             self._places[slots] = places
             is_in = self._places[slots] == places
@@ -136,12 +136,12 @@ class IdentityTable:
             places, buckets, tags = places[left], buckets[left], tags[left]
 
     def _homes(self, hashed: IdColumn) -> tuple[NDArray[np.intp], NDArray[np.uint16]]:
-        """The bucket of each hash, where the search begins, and its tag."""
+        """The bucket where the search for each hash begins, and the tag of each hash."""
         buckets = (hashed >> _half) * np.uint64(self._buckets) >> _half
         return buckets.astype(np.intp), (hashed & _tag_mask | _used).astype(np.uint16)
 
     def _behind(self, buckets: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The next bucket of each; the first one is after the last."""
+        """The bucket after each of these; after the last comes the first."""
         behind = buckets + 1
         behind[behind == self._buckets] = 0
         return behind

@@ -17,18 +17,18 @@ _EMPTY: Final = np.zeros(0, np.uint64)
 class KnownDone:
     """The done offsets of source partitions, by partition key: `spout << 12 | number of the partition`.
 
-    A position is a partition key and an offset, and what is known is a sorted array of positions: where a run of done
-    positions begins, and where it ends, in turn.
+    A position is a partition key and an offset. The known done positions are a sorted array of positions, which are in
+    turn the begin and the end of a run.
     """
 
     def __init__(self) -> None:
-        self._last: dict[int, DoneSet] = {}  # what was learnt last
-        self._of: dict[int, IdColumn] = {}  # begins and ends of runs of offsets, in turn
+        self._last: dict[int, DoneSet] = {}  # the last commit, by partition key
+        self._of: dict[int, IdColumn] = {}  # begins and ends of runs of offsets, in turn, by partition key
         self._bounds: IdColumn = _EMPTY
         self._bound_list: list[int] = []
 
     def learn(self, done: Mapping[int, DoneSet]) -> set[int]:
-        """Adds what a commit has; returns the keys of partitions with new done offsets."""
+        """Adds the done offsets of commits; returns the keys of partitions with new done offsets."""
         more = set()
         for key, each in done.items():
             if (last := self._last.get(key)) is not None and (last.offset, last.runs) == (each.offset, each.runs):

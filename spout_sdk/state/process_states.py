@@ -1,4 +1,4 @@
-"""The states of the tasks of a process: restored when tasks begin, and written with each transaction."""
+"""The states of the tasks of a process: restores them when tasks begin, and writes them with each transaction."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -27,22 +27,22 @@ from tuple_tree.state_records import as_text
 logger = get_logger("spout_sdk.state")
 
 _POSITION_SECONDS: Final = 10.0
-"""Seconds between two requests for the ends of changelogs; a successor with the same store reads what follows."""
+"""Seconds between two requests for the ends of changelogs; the next process with the same store reads on from there."""
 _EXPIRY_SECONDS: Final = 1.0
 _MEASURE_SECONDS: Final = 1.0
 
 
 class TransactionProducer(Protocol):
-    """A transaction; `produce` adds a record: topic, partition, key, value, headers.
+    """A producer in a transaction; `produce` takes topic, partition, key, value and headers.
 
-    It returns why the record alone is refused, or None.
+    `produce` returns an error if only this record is refused, otherwise None.
     """
 
     produce: Callable[..., KafkaError | None]
 
 
 class Process(Protocol):
-    """A `ComponentProcess`, as far as its states need it."""
+    """The parts of a `ComponentProcess` that its states need."""
 
     @property
     def topology(self) -> Topology: ...
@@ -61,7 +61,7 @@ class Process(Protocol):
 
 
 class NoStates:
-    """The states of a process whose tasks have none."""
+    """The interface of the states of a process, for a process whose tasks have no state."""
 
     have_changes = False
     stats: StateStats | None = None
@@ -71,16 +71,16 @@ class NoStates:
         """Restores the states of tasks that begin."""
 
     def look(self, now: float) -> None:
-        """Learns what the spouts have done since the last call, and deletes keys that expire."""
+        """Learns new commits of the spouts, and deletes expired keys."""
 
     def write(self, sink: TransactionProducer) -> None:
-        """Adds the changes of all states to the transaction, which is committed next."""
+        """Adds the changes of all states to the transaction, before it is committed."""
 
     def committed(self) -> None:
-        """The transaction is committed."""
+        """Notes that the transaction is committed."""
 
     def end(self, tasks: Iterable[int]) -> None:
-        """Forgets tasks that another process has next."""
+        """Forgets tasks that end, and closes their stores."""
 
     def close(self) -> None:
         """Closes all stores."""
@@ -89,12 +89,12 @@ class NoStates:
 class ProcessStates(NoStates):
     """The states of the tasks of a process.
 
-    A store has only what is committed, so it serves the next task of that number, too, if a transaction is rolled back:
-    what it lacks then is read from the changelog.
+    A store has only committed values. So after a rolled-back transaction the new task of the same number uses it again,
+    and reads the records that the store lacks from the changelog.
 
     Attributes:
-        stats: its figures, of a second ago at most; also for other threads.
-        is_restoring: whether `begin` runs.
+        stats: statistics, a second old at most; also for other threads.
+        is_restoring: whether `begin` restores stores now.
     """
 
     def __init__(self, process: Process) -> None:
@@ -114,8 +114,8 @@ class ProcessStates(NoStates):
         self._expire_at = clock() + _EXPIRY_SECONDS
         self._measure_at = clock() + _MEASURE_SECONDS
         self._ask_at = clock() + _POSITION_SECONDS
-        self._has_deletions = False  # of identities that are not needed any more
-        self._ends: Mapping[int, int] = {}  # of changelogs, as they were before this transaction ends
+        self._has_deletions = False  # whether identities of done positions can be deleted from changelogs
+        self._ends: Mapping[int, int] = {}  # task → end of its changelog before this transaction was written
 
     @property
     def have_changes(self) -> bool:  # type: ignore[override]
@@ -131,7 +131,7 @@ class ProcessStates(NoStates):
             restorer.restore({task: self._stores[task] for task in states})
         finally:
             self.is_restoring = False
-        # A topic may be created again before the first answer.
+        # So that a topic that is recreated before the first answer is detected.
         self._done_positions.topics = self._done_positions.topics or restorer.about.sources
         for task, state in states.items():
             state.begin(self._stores[task], restorer.about)
@@ -151,7 +151,7 @@ class ProcessStates(NoStates):
             restore_total=progress.total,
             restore_seconds=round(progress.seconds, 1),
         )
-        # A restore may take longer than a process may give no sign of life.
+        # A restore may take longer than the largest heartbeat age, so it must tick.
         self._on_tick(self._clock())
 
     def _measured(self) -> StateStats:
@@ -174,7 +174,7 @@ class ProcessStates(NoStates):
             self._done |= done
             for state in self._states.values():
                 state.learn(done)
-            # Also if no tuple comes any more.
+            # Deletions must be committed even if no more tuples come.
             self._has_deletions = any(state.applied.has_changes for state in self._states.values())
         if (offsets := self._done_positions.offsets) is not self._offsets:
             self._offsets = offsets
@@ -186,9 +186,9 @@ class ProcessStates(NoStates):
     def write(self, sink: TransactionProducer) -> None:
         if self._clock() >= self._ask_at:
             self._ask_at = self._clock() + _POSITION_SECONDS
-            # They only save reading: if a partition has no leader, the next ones will do.
+            # Ends only save reading in a later restore: if a partition has no leader, they are read the next time.
             with suppress(BrokerUnreachableError):
-                # If this process still has these tasks when the transaction is committed, it has written all before.
+                # If the commit succeeds, this process still owns the tasks, so it wrote all records before these ends.
                 self._ends = self._restorer.ends(self._states)
         for task, state in self._states.items():
             for key, value in state.changes():
@@ -218,7 +218,7 @@ class ProcessStates(NoStates):
 
 
 class ReplayDonePositions(NoStates):
-    """The done positions for tasks that recognise replays without a state: the commits of the spouts."""
+    """Passes the commits of the spouts to tasks that recognise replays without a state."""
 
     def __init__(self, process: Process) -> None:
         self._arguments = process.topology, process.component, process.state_kafka or process.kafka
@@ -233,7 +233,8 @@ class ReplayDonePositions(NoStates):
             if self._done_positions.look(now) is None:
                 return
         except TopicsError:
-            # A topic was created again, and earlier commits mean other messages. Windows do not need more than that.
+            # A topic was created again, so earlier commits are of other messages: begin again without them. That is
+            # enough for windows.
             self._done_positions = DonePositions(*self._arguments)
             return
         for task in self._tasks.values():
@@ -245,7 +246,7 @@ class ReplayDonePositions(NoStates):
 
 
 def process_states(process: Process) -> NoStates:
-    """The states of a process of a bolt, or what it needs to recognise replays."""
+    """The states of a bolt's process; or the done positions, if its tasks recognise replays without a state."""
     component: Any = process.topology.manifest.component(process.component)
     if getattr(component, "state", None) is not None:
         return ProcessStates(process)

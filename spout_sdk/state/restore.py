@@ -24,8 +24,8 @@ from tuple_tree.state_records import ABOUT_KEY, About
 logger = get_logger("spout_sdk.state")
 
 LOG_SECONDS: Final = 5.0
-"""How often a log line says how far a restore is."""
-_OTHER: Final = ".other"  # of the directory of a task
+"""Seconds between two log lines about the progress of a restore."""
+_OTHER: Final = ".other"  # suffix of the second directory of a task
 _POLL_SECONDS: Final = 0.1
 _BATCH: Final = 10_000
 _RECEIVE_TIMEOUT_SECONDS: Final = 30.0
@@ -34,15 +34,15 @@ _TRANSACTION_SECONDS: Final = 1_000.0  # a broker ends a transaction after 15 mi
 
 @dataclass(frozen=True, slots=True)
 class RestoreProgress:
-    """How far a restore is.
+    """The progress of a restore.
 
     Attributes:
-        tasks: whose states are restored.
-        records: that were read.
-        bytes: of their keys and values.
-        seconds: since it began.
-        left: offsets that are not read yet; of a compacted partition, fewer of them are records.
-        total: offsets that it began with.
+        tasks: the tasks whose states are restored.
+        records: number of records read.
+        bytes: size of their keys and values.
+        seconds: time since the restore began.
+        left: number of offsets that are not read yet; a compacted partition has fewer records than offsets.
+        total: number of offsets to read when the restore began.
     """
 
     tasks: tuple[int, ...]
@@ -64,8 +64,8 @@ class Restorer:
     """Restores the states of a bolt's tasks in a process; for one thread.
 
     Args:
-        bolt: its name; it has a state.
-        directory: of stores on disk; None: stores are in memory.
+        bolt: name of a bolt with a state.
+        directory: directory of the stores of all topologies; None for stores in memory.
         on_progress: called several times a second while a changelog is read.
         clock: monotonic seconds.
 
@@ -95,19 +95,19 @@ class Restorer:
 
     @property
     def about(self) -> About:
-        """Describes the changelog: each partition has its `to_json` as the record `ABOUT_KEY`.
+        """The description of the changelog: each partition has its `to_json` as the record `ABOUT_KEY`.
 
-        The first transaction of a task that lacks it has to write it.
+        If a partition lacks the record, the first transaction of its task must write it.
         """
         if self._about is None:
             self._about = About.of(self._topology.manifest, self._bolt, self._source_ids())
         return self._about
 
     def open(self, task: int) -> Store:
-        """A store for a task that has none: in memory, or on disk with what is left of an earlier process.
+        """Opens a store for a task: in memory, or on disk with the content that an earlier process has left.
 
-        If another process has that open, it is in a second directory. Raises `StateError` if that is open as well, or
-        RocksDB is not installed.
+        If another process has the directory open, the store is in a second directory. Raises `StateError` if that is
+        open as well, or if RocksDB is not installed.
         """
         if self._directory is None:
             return MemoryStore()
@@ -119,29 +119,32 @@ class Restorer:
         try:
             return RocksStore(path, f"{self.topic}[{task}]", self._topic_id)
         except StoreLockedError as error:
-            # Of a process that hangs, and has lost the task: the others on its machine must not end for it.
+            # A process that hangs has lost the task, and has the store open: this process must not fail because of it.
             other = path.with_name(f"{task}{_OTHER}")
             logger.warning("%s. Until then the store is at %s", error, other, extra=EACH)
             return RocksStore(other, f"{self.topic}[{task}]", self._topic_id)
 
     def restore(self, stores: Mapping[int, Store]) -> None:
-        """Reads what the stores lack, by task, up to the ends of their partitions.
+        """Reads the records that the stores lack, up to the ends of their partitions.
 
-        It waits for transactions of earlier owners of the tasks until they are committed, or until the broker aborts
-        what was left open. To restore a store again reads only what is new.
+        It waits for open transactions of earlier owners of the tasks, until they are committed or the broker aborts
+        them. A store that is restored again reads only new records.
+
+        Args:
+            stores: task → its store.
 
         Raises:
-            StateError: if the changelog is not that of this state, or not all of it is there.
-            TopicsError: if its positions mean other messages now; see `check_source_topics`.
+            StateError: if the changelog belongs to another state, or is incomplete.
+            TopicsError: if positions in it belong to other messages now; see `check_source_topics`.
             BrokerError: if it cannot be read.
         """
         if not stores:
             return
         with self._reader() as reader:
-            # These first: they stand for the records before the end, so no transaction that has them is pending.
+            # Committed offsets before ends: the transactions that committed these offsets are then before the ends.
             committed = reader.committed([(self._inbox, task) for task in stores])
             ends = self._watermarks(stores)
-            # Otherwise the leaders of the partitions are found a second after they are assigned.
+            # This request finds the leaders of the partitions; otherwise they are found a second after the assignment.
             reader.offset_ranges([(self.topic, task) for task in stores])
             for task, store in stores.items():
                 self._check_position(task, store, ends[task])
@@ -152,7 +155,7 @@ class Restorer:
         run.log_end()
 
     def ends(self, tasks: Iterable[int]) -> dict[int, int]:
-        """The offsets after the last records of partitions, also those of open transactions."""
+        """Task → the offset after the last record of its partition, including records of open transactions."""
         return {task: each.stop for task, each in self._watermarks(tasks).items()}
 
     def close(self) -> None:
@@ -167,7 +170,7 @@ class Restorer:
         return Catalogue(self._kafka, group=self._group)
 
     def _watermarks(self, tasks: Iterable[int]) -> dict[int, range]:
-        # With read_committed, an end is that of the records before the first open transaction.
+        # With read_committed, the end would be the last stable offset, before the first open transaction.
         if self._ends is None:
             self._ends = self._reader("read_uncommitted")
         found = self._ends.offset_ranges([(self.topic, task) for task in tasks])
@@ -184,7 +187,7 @@ class Restorer:
             )
         if position < kept.start:
             raise StateError(
-                f"{self.topic}[{task}] begins at offset {kept.start}, and offset {position} is to be read: records "
+                f"{self.topic}[{task}] begins at offset {kept.start}, and the restore begins at {position}: records "
                 "were deleted, so the state is incomplete. Check its cleanup.policy with acker doctor; to begin "
                 f"with an empty state, {self._reset()}"
             )
@@ -230,7 +233,7 @@ _UPGRADE: Final = "Run the version that has written it, or begin with an empty s
 
 
 class _Run:
-    """One reading of several partitions, each up to an end."""
+    """Reads several partitions once, each up to an end."""
 
     def __init__(
         self, topic: str, stores: Mapping[int, Store], ends: Mapping[int, int], clock: Callable[[], float]
@@ -267,7 +270,7 @@ class _Run:
             store.flush()
 
     def _take(self, messages: Sequence[Message]) -> None:
-        """Notes records, those of a partition in order; one loop, because a state has millions of them."""
+        """Keeps the changes of records for `_load`; a single loop, because a state has millions of records."""
         size, kept, positions = 0, self._changes, self._positions
         for message in messages:
             key, value, task = message.key(), message.value(), message.partition()
@@ -294,9 +297,9 @@ class _Run:
         self._changes[task] = {}
 
     def _look(self, ended: Mapping[Place, int], left: set[int]) -> None:
-        """Logs how far it is, and raises an error if it does not get further."""
+        """Logs the progress, and raises an error if there was none for too long."""
         now = self._clock()
-        # Records past an end that is reached are of an open transaction.
+        # If the readable ends of all partitions are reached, the rest are records of an open transaction.
         waits = all((self._topic, task) in ended for task in left)
         waited_s = now - self._active_at
         if waited_s > (_TRANSACTION_SECONDS if waits else _RECEIVE_TIMEOUT_SECONDS):

@@ -17,16 +17,16 @@ from tuple_tree.topics import STORE_HOURS
 logger = get_logger("spout_sdk.state")
 
 _FORMAT: Final = 1
-_ABOUT_STORE: Final = SYSTEM_PREFIX + b"store"  # no record of a changelog has this key
+_ABOUT_STORE: Final = SYSTEM_PREFIX + b"store"  # key of the store's own record, which is not in the changelog
 _MS_BYTES: Final = 8
 _BLOOM_BITS: Final = 10
 _LOCKED: Final = "lock"
 _FEW: Final = 50_000
-_NO_ID: Final = "A" * 22  # the id of a topic where brokers have no ids
+_NO_ID: Final = "A" * 22  # the topic id that brokers without topic ids return
 
 
 def store_path(directory: Path, topology: str, bolt: str, partition: int) -> Path:
-    """The directory of the store of a task, under the one that a process is given for its stores."""
+    """The directory of the store of a task, in the directory for stores that a process is given."""
     return directory / topology / bolt / str(partition)
 
 
@@ -35,17 +35,17 @@ class StoreLockedError(StateError):
 
 
 class RocksStore:
-    """A store on disk, in a directory of its own; see `Store`.
+    """A store on disk, in its own directory; see `Store`.
 
-    It continues with what the directory has if that is of the same changelog, and was closed less than an hour ago: of
-    a key that was deleted longer ago, the changelog may have no tombstone any more. What a killed process has applied
-    is kept; if the machine fails, the last changes may be missing, and are read from the changelog.
+    It continues with the content of the directory if that is of the same changelog, and was used in the last hour: for
+    keys that were deleted earlier, the changelog may have no tombstones any more. If the process is killed, applied
+    changes are kept; if the machine fails, the last changes may be missing, and are read from the changelog.
 
     Args:
-        path: the directory; it is made if it does not exist.
-        changelog: the topic whose partition it has, for errors.
-        topic_id: the id of that topic: of one that was deleted and created again, the store is not used.
-        now_ms: milliseconds since the epoch.
+        path: the directory; it is created if it does not exist.
+        changelog: topic and partition of the changelog, for errors.
+        topic_id: the id of that topic; the content of the directory is not used if it has another id.
+        now_ms: returns milliseconds since the epoch.
 
     Raises `StateError` if `rocksdict` is not installed, `StoreLockedError` if another process has the directory open.
     """
@@ -63,12 +63,12 @@ class RocksStore:
         self._rocks: Any = rocksdict
         self._path, self._changelog, self._topic_id, self._now_ms = path, changelog, topic_id, now_ms
         self._quick: Any = rocksdict.WriteOptions()
-        self._quick.disable_wal = True  # what a crash loses is read again
+        self._quick.disable_wal = True  # changes that a crash loses are read again
         self._db = self._opened()
-        self._count: int | None = 0  # of user keys; None while it is not known
-        self._at_ms: int | None = None  # it has all that was committed before, but for what is past the position
-        self._loading_ms: int | None = None  # since when the changelog is read
-        self._loaded = 0  # changes since then
+        self._count: int | None = 0  # number of user keys; None if unknown
+        self._at_ms: int | None = None  # the store was complete at that time, except for records past the position
+        self._loading_ms: int | None = None  # when reading of the changelog began; None while it is not read
+        self._loaded = 0  # number of changes since then
         self.position: int | None = None
         if (why := self._why_not_used()) is not None:
             logger.info("the store at %s is made anew: %s", path, why, extra=EACH)
@@ -98,7 +98,7 @@ class RocksStore:
             ) from error
 
     def _why_not_used(self) -> str | None:
-        """Why the content of the directory is not used; None if it is used, or if the directory is empty."""
+        """The reason not to use the content of the directory; None if it is used, or if the directory is empty."""
         found = self._db.get(_ABOUT_STORE)
         if found is None:
             return None
@@ -119,7 +119,7 @@ class RocksStore:
 
     def apply(self, changes: Changes, position: int | None) -> None:
         self._recount(changes)
-        # Only the owner of a task commits.
+        # Only the owner of a task commits, so the store is complete now.
         self._at_ms = self._now_ms()
         self._write(changes, position)
 
@@ -127,7 +127,7 @@ class RocksStore:
         if self._loading_ms is None:
             self._loading_ms = self._now_ms()
         self._loaded += len(changes)
-        # To look at each key takes longer than to count all keys at the end, unless only few are loaded.
+        # Unless only few keys are loaded, it is faster to count all keys at the end than to look up each key.
         if self.position is None or self._loaded > _FEW:
             self._count = None
         self._recount(changes)
@@ -140,7 +140,7 @@ class RocksStore:
             return
         if self._count is None:
             self._count = sum(1 for _ in self._user_keys())
-        # A key that it has read since has its tombstone in the changelog for two hours from then on.
+        # The changelog keeps the tombstone of a key that was deleted since then for two hours.
         self._at_ms, self._loading_ms, self._loaded = self._loading_ms, None, 0
         self._write({}, None, self._quick)
         with self._failing():

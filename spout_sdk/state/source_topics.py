@@ -1,4 +1,4 @@
-"""Checks that the positions in a changelog are of the source topics that exist now."""
+"""Checks that the positions in a changelog belong to the source topics that exist now."""
 
 from collections.abc import Iterable
 
@@ -8,13 +8,13 @@ from tuple_tree.state_records import About
 
 
 def check_source_topics(written: About, now: About) -> None:
-    """Checks that positions in a changelog mean the messages that they meant when it was written.
+    """Checks that positions in a changelog still belong to the same messages as when it was written.
 
-    Otherwise new messages would be taken for repeats of earlier ones, and lost.
+    Otherwise new messages would be taken for repeats of earlier messages, and be lost.
 
     Args:
-        written: the description that the changelog has.
-        now: that of the running topology, with the ids that the topics have now.
+        written: the description in the changelog.
+        now: the description of the running topology, with the current ids of the topics.
 
     Raises:
         TopicsError: if a topic was deleted and created again, or spouts or topics are in another order.
@@ -26,7 +26,7 @@ def check_source_topics(written: About, now: About) -> None:
 
 
 def moved(topic: str, problem: str, topology: str, bolt: str, spouts: Iterable[str]) -> TopicsError:
-    """The error of positions that mean other messages now; `spouts` are those upstream that read topics."""
+    """The error for positions that belong to other messages now; `spouts` are the spouts upstream that read topics."""
     groups = ", ".join(component_group(topology, spout) for spout in spouts)
     return TopicsError(
         topic,

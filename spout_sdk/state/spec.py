@@ -1,4 +1,4 @@
-"""The declaration of a state: the fields of a value, and for how long it is kept."""
+"""The declaration of a state: the fields of a value, and how long a key is kept."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from spout_sdk.arguments import check_seconds
 from tuple_tree.streams import Stream, declare
 
 VALUE = "value"
-"""Name of the only field of a state of one value, and of the stream that describes any."""
+"""Name of the only field of a state of a single value, and of the stream that describes the fields of a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class StateSpec:
     """The values of a state.
 
     Attributes:
-        value: the fields, and the codec of the changelog.
-        is_single: whether a value is that of the only field itself, and not a `dict`.
-        expire_after: seconds after its last change at which a key is deleted; None for never.
+        value: the fields, and the codec of values in the changelog.
+        is_single: whether a value is the value of the only field, and not a `dict`.
+        expire_after: seconds after its last change until a key is deleted; None to keep keys.
     """
 
     value: Stream
@@ -30,11 +30,11 @@ def keyed_state(value: Any, *, codec: Literal["json", "avro"] = "json", expire_a
     """Declares the state of a bolt: a value for each key.
 
     Args:
-        value: the fields by name, with their types as in `declare`; or one type, for a state of one value.
-        codec: of the values in the changelog: `json`, or `avro` for bytes, times and decimals, which JSON lacks.
-        expire_after: seconds after its last change at which a key is deleted, by the clock of the task.
+        value: the fields by name, with their types as in `declare`; or one type, for a state of a single value.
+        codec: the codec of values in the changelog: `json`, or `avro` for bytes, times and decimals, which JSON lacks.
+        expire_after: seconds after its last change until a key is deleted, by the clock of the task; None to keep keys.
 
-    Raises `ValueError` if it is invalid.
+    Raises `ValueError` if an argument is invalid.
     """
     if codec not in ("json", "avro"):
         raise ValueError(f"the state has codec {codec!r}: use json, or avro")
@@ -46,5 +46,5 @@ def keyed_state(value: Any, *, codec: Literal["json", "avro"] = "json", expire_a
 
 
 def spec_of(state: Any) -> StateSpec:
-    """The spec that a bolt's `state` is or stands for. Raises `ValueError` if it is none."""
+    """The spec of a bolt's `state`, which is a `StateSpec`, or its fields or type. Raises `ValueError`."""
     return state if isinstance(state, StateSpec) else keyed_state(state)

@@ -1,4 +1,4 @@
-"""Stores: the local copy of a partition of a changelog, in memory."""
+"""Stores, which are local copies of partitions of a changelog: their interface, and the store in memory."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
@@ -6,20 +6,20 @@ from typing import Final, Protocol
 from tuple_tree.state_records import SYSTEM_PREFIX
 
 Changes = Mapping[bytes, tuple[bytes | None, int]]
-"""Key → value, None for a deleted key, and time of the change in milliseconds since the epoch."""
+"""Key → its value, or None for a deleted key, and the time of the change in milliseconds since the epoch."""
 
 _MS_BYTES: Final = 8
-_KEY_OVERHEAD: Final = 240  # measured: bytes of an entry in memory, beside those of its key and value
+_KEY_OVERHEAD: Final = 240  # measured: bytes of an entry in memory, besides its key and value
 
 
 class Store(Protocol):
-    """The keys of one task: what is committed in its partition of the changelog, as bytes.
+    """The committed keys and values of one task, as bytes, as in its partition of the changelog.
 
     A store is for one thread.
 
     Attributes:
-        position: the offset of the changelog up to which it has what is there; None if it has nothing. It may be behind
-            what was applied: to apply records again, in order, changes nothing.
+        position: the offset of the changelog up to which all records are applied; None if the store is empty. Later
+            records may be applied as well: to apply records again, in order, changes nothing.
     """
 
     position: int | None
@@ -28,32 +28,32 @@ class Store(Protocol):
         """The value of a key; None if it has none."""
 
     def apply(self, changes: Changes, position: int | None) -> None:
-        """Applies committed changes, and the position unless it is None, all or nothing."""
+        """Applies committed changes, and sets the position unless it is None; atomic."""
 
     def load(self, changes: Changes, position: int) -> None:
-        """As `apply`, while the changelog is read; it may be lost unless `flush` is called."""
+        """Applies changes while the changelog is read; a crash before `flush` may lose them."""
 
     def flush(self) -> None:
-        """Ends reading: what was loaded is kept."""
+        """Ends reading of the changelog, and makes loaded changes durable."""
 
     def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes, int]]:
         """Yields key, value and time of change of the keys with a prefix; without one, of the keys of the state.
 
-        The store must not be changed meanwhile.
+        Do not change the store during the iteration.
         """
 
     def __len__(self) -> int:
-        """How many keys the state has."""
+        """The number of keys of the state, without the SDK's."""
 
     def __bool__(self) -> bool:
-        """True: also a store without keys is one."""
+        """True, also for a store without keys."""
 
     @property
     def size_bytes(self) -> int:
         """Bytes in memory or on disk, as an estimate."""
 
     def close(self) -> None:
-        """Ends its use; what was applied is kept if it is on disk."""
+        """Closes the store; a store on disk keeps what was applied."""
 
 
 class MemoryStore:
@@ -61,7 +61,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.position: int | None = None
-        # The time of the change, then the value, in one object: a tuple of both would take 70 bytes more.
+        # The time of the change and then the value, in one bytes object: a tuple of both would take 70 bytes more.
         self._values: dict[bytes, bytes] = {}
         self._system: dict[bytes, bytes] = {}
         self._bytes = 0
@@ -73,7 +73,7 @@ class MemoryStore:
         return None if found is None else found[_MS_BYTES:]
 
     def changed_ms(self, key: bytes) -> int:
-        """When a key that has a value was changed last, in milliseconds since the epoch."""
+        """The time of the last change of a key that has a value, in milliseconds since the epoch."""
         return int.from_bytes(self._values[key][:_MS_BYTES])
 
     def apply(self, changes: Changes, position: int | None) -> None:
@@ -97,7 +97,7 @@ class MemoryStore:
         self.apply(changes, position)
 
     def flush(self) -> None:
-        """Nothing is behind."""
+        """Does nothing."""
 
     def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes, int]]:
         kept = self._system if prefix.startswith(SYSTEM_PREFIX) else self._values
@@ -116,4 +116,4 @@ class MemoryStore:
         return self._bytes + _KEY_OVERHEAD * (len(self._values) + len(self._system))
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""

@@ -1,4 +1,4 @@
-"""The values of a task's keys: those of the store, and the changes of the open transaction."""
+"""The values of a task's keys: the values in the store, and the changes of the open transaction."""
 
 from collections.abc import Mapping
 from copy import copy, deepcopy
@@ -11,13 +11,13 @@ from tuple_tree.state_fields import number_check
 from tuple_tree.state_records import ValueCodec, as_text
 
 LARGEST_VALUE: Final = 900_000
-"""Bytes of a key and its encoded value at most: a client takes a record of a megabyte unless it is set otherwise."""
+"""Largest size of a key and its encoded value in bytes: by default a producer accepts records of up to a megabyte."""
 _SHORT_KEY: Final = 1_000
 _MOST_DECODED: Final = 100_000
-"""Values that are kept decoded; the store has all, encoded."""
+"""Largest number of values that are kept decoded; the store has all values, encoded."""
 _ABSENT: Final = object()
 _LATER: Final = b""
-"""In place of a payload that is made when the transaction ends: that of numbers, which is short."""
+"""Stands for the payload of numbers, which is short and is encoded only when the transaction ends."""
 _PLAIN: Final = frozenset({"string", "bytes", "int", "long", "float", "double", "boolean", "null"})
 
 
@@ -28,7 +28,7 @@ class StateTable:
         initial: the value of a key that has none.
 
     Attributes:
-        copied: copies a value, so that the user may change it; None where a value cannot be changed, or is not kept.
+        copied: copies a value, so that the user may change it; None if values are immutable, or are decoded each time.
     """
 
     def __init__(self, store: Store, manifest: StateManifest, initial: Any) -> None:
@@ -38,14 +38,14 @@ class StateTable:
         self._encode = self._codec.encode
         is_json = manifest.value.codec == "json"
         self._fits = number_check(manifest.value.fields, is_single=manifest.is_single) if is_json else None
-        # Values with lists, maps or records are decoded for each call: a deep copy would take longer.
+        # Values with lists, maps or records are decoded for each call, because a deep copy would take longer.
         self._is_nested = any(not isinstance(f.type, str) or f.type not in _PLAIN for f in manifest.value.fields)
         self.copied = None if manifest.is_single or self._is_nested else self._copied
         self._values: dict[bytes, Any] = {}  # decoded, unless nested; None where a key has no value
         self._changed: dict[bytes, bytes | None] = {}  # encoded; None where a key is deleted
 
     def get(self, key: bytes) -> Any:
-        """The value of a key, or the initial one; a copy, which may be changed."""
+        """The value of a key, or the initial value; a copy that the caller may change."""
         value = self._values.get(key, _ABSENT)
         if value is _ABSENT:
             value = self._read(key)
@@ -54,17 +54,17 @@ class StateTable:
         return value if self.copied is None else self.copied(value)
 
     def current(self, key: bytes) -> Any:
-        """The value of a key as it is now, a copy; None if it has none."""
+        """A copy of the current value of a key; None if it has none."""
         value = self._values.get(key, _ABSENT)
         if value is _ABSENT:
             value = self._read(key)
         return value if value is None or self.copied is None else self.copied(value)
 
     def encoded(self, key: bytes, value: Any) -> bytes | None:
-        """A new value of a key as `set` takes it; None deletes the key.
+        """Encodes a new value of a key as the payload for `set`; None deletes the key.
 
         Raises:
-            StateError: if it does not fit the state, or is too large for a record.
+            StateError: if the value does not fit the state, or is too large for a record.
         """
         if self._fits is not None and self._fits(value):
             return _LATER
@@ -73,7 +73,7 @@ class StateTable:
         try:
             payload = self._encode(value)
         except TypeError as error:
-            raise StateError(f"the new value of key {as_text(key)} is not of the state: {error}") from None
+            raise StateError(f"the new value of key {as_text(key)} does not fit the state: {error}") from None
         if len(payload) + len(key) > LARGEST_VALUE:
             with_key = f", and the key {len(key):,}" if len(key) > _SHORT_KEY else ""
             raise StateError(
@@ -84,10 +84,15 @@ class StateTable:
         return payload
 
     def set(self, key: bytes, value: Any, payload: bytes | None) -> bool:
-        """Changes the value of a key in the open transaction, given its payload as well; None deletes it.
+        """Changes the value of a key in the open transaction; None deletes the key.
 
-        Returns whether the value differs from before: an equal one is not written. What it is given is kept: if a user
-        has the value as well, and may change it, give it what `copied` makes of it.
+        Returns whether the value differs from before: an equal value is not written. The table keeps the value object:
+        if the user may still change it, pass a copy made by `copied`.
+
+        Args:
+            key: the encoded key.
+            value: the new value.
+            payload: the result of `encoded` for the value.
         """
         if self._is_nested:
             if self._encoded(key) == payload:
@@ -106,12 +111,12 @@ class StateTable:
 
     @property
     def changes(self) -> Mapping[bytes, bytes | None]:
-        """The changed keys of the open transaction, with their values as they are now; None for deleted ones."""
+        """The changed keys of the open transaction, with their current payloads; None for deleted keys."""
         values, encode = self._values, self._encode
         return {key: encode(values[key]) if made is _LATER else made for key, made in self._changed.items()}
 
     def committed(self, changes: Changes, position: int | None) -> None:
-        """The transaction with these changes, and those of the SDK, is committed; see `Store.apply`."""
+        """Applies the changes of a committed transaction, including the SDK's, to the store; see `Store.apply`."""
         self._store.apply(changes, position)
         self._changed = {}
         if len(self._values) > _MOST_DECODED:

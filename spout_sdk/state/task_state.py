@@ -1,4 +1,4 @@
-"""The state of one task: its values, and the identities of what has changed them."""
+"""The state of one task: its values, and the identities of the tuples that have changed them."""
 
 from collections.abc import Iterator, Mapping, Set
 from itertools import islice, takewhile
@@ -21,24 +21,27 @@ from tuple_tree.names import state_topic
 from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec
 
 MOST_EXPIRED: Final = 50_000
-"""Keys that expire in a transaction of a task at most: after a stop all may be due, and it has some seconds."""
+"""Most keys that expire in one transaction of a task: after a long stop all keys may be due, and a transaction must end
+in some seconds."""
 
 
 class TaskState:
     """The state of a task.
 
-    In order: `begin`; within a transaction `set` and `note`; `changes` before its commit and `committed` after it. A
-    task whose transaction is rolled back is dropped, and its successor begins with the same store.
+    Call `begin` first; in each transaction call `set` and `note`, then `changes` before the commit and `committed`
+    after it. After a rolled-back transaction the object is dropped, and a new one begins with the same store.
 
     Attributes:
         topic: the changelog; the partition is the number of the task.
         keys: codec of keys.
         key_fields: names of the fields of a key, by component and stream that the bolt receives.
-        value: the fields of a value; `is_single` if it is that of the one field alone.
-        table: the values; there from `begin` on.
-        applied: identities of tuples that were applied; there from `begin` on.
-        pack: the record whose tuples were looked up last, by `turn`.
-        repeats: indices of tuples of it that `is_repeat` has to be asked about; the others were not applied before.
+        value: the fields of a value.
+        is_single: whether a value is the value of the only field, and not a `dict`.
+        table: the values; set by `begin`.
+        applied: the identities of applied tuples; set by `begin`.
+        pack: the record whose tuples `turn` looked up last.
+        repeats: indices of tuples of that record that may be repeats: call `is_repeat` for these; the others were not
+            applied before.
     """
 
     table: StateTable
@@ -58,17 +61,17 @@ class TaskState:
         self._initial = bolt.initial
         self._now_ms = task.environment.wall_ms
         self._expire_after_ms = declared.state.expire_after_ms
-        self._changed_at: dict[bytes, int] = {}  # of keys that expire, the oldest first
-        self._expired = 0  # keys, in the open transaction
+        self._changed_at: dict[bytes, int] = {}  # key → time of its last change in ms, oldest first; if keys expire
+        self._expired = 0  # number of keys that expired in the open transaction
         self.pack: InputPack | None = None
         self.repeats: Set[int] = frozenset()
         self._rows: list[int] = []
         self._positions = self._paths = NO_IDS
         self._unwritten: dict[bytes, bytes] = {}  # records of the SDK that the changelog lacks
-        self._sent: dict[bytes, tuple[bytes | None, int]] = {}  # what the transaction has that ends now
+        self._sent: dict[bytes, tuple[bytes | None, int]] = {}  # the last result of `changes`
 
     def begin(self, store: Store, about: About) -> None:
-        """Continues with the restored store; `about` describes the changelog, and is written if it is missing there."""
+        """Continues with a restored store; `about` describes the changelog, and is written if it is missing."""
         self._store = store
         found, encoded = store.get(ABOUT_KEY), about.to_json()
         # A description without the ids of source topics does not replace one that has them.
@@ -82,12 +85,12 @@ class TaskState:
 
     @property
     def expires(self) -> bool:
-        """Whether keys are deleted some time after their last change."""
+        """Whether keys are deleted a given time after their last change."""
         return self._expire_after_ms is not None
 
     @property
     def size(self) -> int:
-        """How many keys the last commit had."""
+        """The number of keys as of the last commit."""
         return len(self._store)
 
     @property
@@ -100,18 +103,18 @@ class TaskState:
         return self.table.has_changes
 
     def set(self, key: bytes, value: Any, payload: bytes | None) -> None:
-        """Changes the value of a key, given its payload as well; None deletes it."""
+        """Changes the value of a key, as `StateTable.set` does; None deletes the key."""
         is_changed = self.table.set(key, value, payload)
-        # As in the changelog, which has the time of the last change.
+        # An equal value keeps its time, as in the changelog.
         if self.expires and (is_changed or value is None):
             self._changed_at.pop(key, None)
             if value is not None:
                 self._changed_at[key] = self._now_ms()
 
     def expire(self) -> bool:
-        """Deletes the keys that were not changed for so long that they expire; as many as a transaction may have.
+        """Deletes expired keys, `MOST_EXPIRED` in a transaction at most.
 
-        Returns whether others may be left for the next transaction.
+        Returns whether more may be left for the next transaction.
         """
         if self._expire_after_ms is None:
             return False
@@ -124,16 +127,16 @@ class TaskState:
         return self._expired == MOST_EXPIRED
 
     def turn(self, pack: InputPack) -> None:
-        """Looks up which tuples of a record were applied before, ahead of their execution."""
+        """Looks up which tuples of a record were applied before; called before they are executed."""
         self._note()
         self._positions, self._paths = self.identities(pack)
         self.repeats = frozenset(np.flatnonzero(self.applied.is_repeat(self._positions, self._paths)).tolist())
         self.pack = pack
 
     def is_repeat(self, index: int) -> bool:
-        """Whether a tuple of the record, one of `repeats`, was applied before.
+        """Whether a tuple in `repeats` was really applied before.
 
-        It may repeat an earlier tuple of the record, which was not applied in the end.
+        It was not if it repeats only an earlier tuple of the same record, and that was not applied in the end.
         """
         self._note()
         return self.applied.is_applied(int(self._positions[index]), int(self._paths[index]))
@@ -142,7 +145,7 @@ class TaskState:
         """Notes that a tuple of the record was applied."""
         self._rows.append(index)
         if index in self.repeats:
-            # The repeated identities were not applied, and have to be looked up again.
+            # Its identity had not been applied: look up the tuples of the record again.
             self.pack = None
 
     def identities(self, pack: InputPack) -> tuple[IdColumn, IdColumn]:
@@ -153,7 +156,7 @@ class TaskState:
         if pack.starts is None:
             at = slice(first, first + pack.size)
             return batch.positions[at], batch.paths[at]
-        # Tuples of one tree have an identity; those with several anchors have none.
+        # A tuple with one anchor has an identity; a tuple with several anchors has none.
         positions, paths = np.full(pack.size, NO_POSITION, np.uint64), np.zeros(pack.size, np.uint64)
         rows = np.flatnonzero(np.diff(pack.starts) == 1)
         places = first + pack.starts[rows]
@@ -161,7 +164,7 @@ class TaskState:
         return positions, paths
 
     def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yields the records of the transaction that ends now, keys and values; None deletes a key."""
+        """Yields key and value of the changelog records of the transaction that ends now; None deletes a key."""
         self._note()
         ms = self._now_ms()
         changed: Mapping[bytes, bytes | None] = {**self._unwritten, **self.table.changes, **self.applied.changes()}
@@ -169,27 +172,27 @@ class TaskState:
         yield from changed.items()
 
     def committed(self, position: int | None) -> None:
-        """The transaction with the last `changes` is committed; the store is as the changelog up to a position."""
+        """Applies the last `changes`, whose transaction is committed; the changelog is applied up to `position`."""
         self.table.committed(self._sent, position)
         self.applied.committed()
         self._sent, self._unwritten, self._expired = {}, {}, 0
 
     def learn(self, done: Mapping[int, DoneSet]) -> None:
-        """Which source positions are done, by what the spouts have committed."""
+        """Takes the done source positions in new commits of the spouts."""
         self.applied.learn(done)
 
     def learn_offsets(self, offsets: Mapping[int, SourceOffsets], now: float) -> None:
-        """Which offsets of source partitions the spouts have committed, and where these end."""
+        """Takes the committed offsets and the ends of source partitions; does nothing here."""
 
     def look(self, now: float) -> None:
-        """Called in each turn of the loop: what changes the state without a tuple."""
+        """Called in each turn of the loop, for changes of the state without a tuple; does nothing here."""
 
     def messages(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yields the messages of the transaction that ends now: topic, key and value; the partition is the task."""
+        """Yields topic, key and value of other records of the transaction that ends now; the partition is the task."""
         yield from ()
 
     def _note(self) -> None:
-        """Notes the tuples of the record that were applied."""
+        """Passes the noted tuples of the record to `applied`."""
         if self._rows:
             self.applied.note(self._positions[self._rows], self._paths[self._rows])
             self._rows = []

@@ -1,4 +1,4 @@
-"""A view of a bolt's state for programs: read from its changelog, without touching its processes."""
+"""A read-only view of a bolt's state for programs, read from the changelog."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class StateEntry:
     """A key of a state, and its value.
 
     Attributes:
-        key: the values of its fields, in order.
-        value: as the bolt has it.
-        task: the task of the bolt that has the key; the partition of the changelog.
-        changed_ms: when it was changed last, in milliseconds since the epoch.
+        key: the values of the key's fields, in order.
+        value: the value: a `dict` of the fields, or the single value.
+        task: the task of the bolt that has the key, which is the partition of the changelog.
+        changed_ms: the time of the last change, in milliseconds since the epoch.
     """
 
     key: tuple[Any, ...]
@@ -36,10 +36,10 @@ class StateEntry:
 
 
 class StateView:
-    """The state of a bolt, as its last committed transactions have left it; read-only.
+    """The committed state of a bolt; read-only.
 
-    It reads the changelog in Kafka, and keeps the keys of the partitions that it has read in memory, about 250 bytes
-    each beside the key and the value. For one thread.
+    It reads the changelog, and keeps the keys of the partitions that it has read in memory, about 250 bytes for each
+    key, besides the key and the value. For one thread.
 
         with StateView("words", "count", {"bootstrap.servers": "localhost:9092"}) as view:
             print(view.get("the"))
@@ -54,8 +54,8 @@ class StateView:
         progress: called while it reads, with a description, the number of records read, and the total.
 
     Attributes:
-        manifest: of the topology, as published.
-        bolt: its name.
+        manifest: the published manifest of the topology.
+        bolt: the name of the bolt.
         topic: the changelog.
         keys: codec of keys.
         values: codec of values.
@@ -77,7 +77,7 @@ class StateView:
         self.key_fields = self.keys.names
         self._about = About.of(self.manifest, bolt)
         self._tasks = self.manifest.component(bolt).tasks
-        self._stores: dict[int, MemoryStore] = {}  # of the partitions that were read
+        self._stores: dict[int, MemoryStore] = {}  # of partitions that were read
         self._reader = LogReader(kafka, progress)
 
     def __enter__(self) -> Self:
@@ -87,23 +87,23 @@ class StateView:
         self.close()
 
     def close(self) -> None:
-        """Closes its client."""
+        """Closes the Kafka client."""
         self._reader.close()
 
     def get(self, *key: Any) -> Any:
         """The value of a key, given the values of its fields; None if it has none.
 
-        The first call reads the partition that has the key; `refresh` reads what is new.
+        The first call reads the partition of the key; `refresh` reads new records.
 
         Raises:
-            TypeError: if the values are not of the fields of a key.
-            StateError: if the value cannot be read, or the changelog is of another state.
+            TypeError: if the values do not fit the fields of a key.
+            StateError: if the value cannot be read, or the changelog belongs to another state.
         """
         entry = self.entry(self.keys.encode(key))
         return None if entry is None else entry.value
 
     def entry(self, key: bytes) -> StateEntry | None:
-        """The entry of a key that is encoded, see `KeyCodec`; None if it has no value."""
+        """The entry of an encoded key, see `KeyCodec`; None if it has no value."""
         task = task_of(self._state, key, self._tasks)
         self._read_first([task])
         store = self._stores[task]
@@ -111,7 +111,7 @@ class StateView:
         return None if value is None else self._entry(task, key, value, store.changed_ms(key))
 
     def search(self, key: bytes) -> StateEntry | None:
-        """As `entry`, as of now, and without keeping other keys in memory: for one key of a large state."""
+        """Reads the current entry of one encoded key, without keeping other keys in memory; for large states."""
         task = task_of(self._state, key, self._tasks)
         found: dict[bytes | None, tuple[bytes | None, int]] = {key: (None, 0), ABOUT_KEY: (None, 0)}
 
@@ -125,12 +125,12 @@ class StateView:
         return None if value is None else self._entry(task, key, value, changed_ms)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Yields the keys with their values: of a key of one field its value, of others a tuple of their values."""
+        """Yields keys and values; a key of one field is its value, a key of several fields a tuple of their values."""
         for each in self.entries():
             yield each.key if len(each.key) > 1 else each.key[0], each.value
 
     def entries(self) -> Iterator[StateEntry]:
-        """Yields the keys with their values, by the bytes of the keys; the first call reads the whole changelog."""
+        """Yields all entries in the order of their encoded keys; the first call reads the whole changelog."""
         self._read_first(range(self._tasks))
         found = sorted(
             (key, task, value, ms) for task, store in self._stores.items() for key, value, ms in store.items()
@@ -149,7 +149,7 @@ class StateView:
         return sum(map(len, self._stores.values()))
 
     def refresh(self) -> None:
-        """Reads what was committed since the last call; the first one reads the whole changelog."""
+        """Reads the records since the last call; the first call reads the whole changelog."""
         self._read(self._stores or range(self._tasks))
 
     def _read_first(self, tasks: Iterable[int]) -> None:
@@ -162,7 +162,7 @@ class StateView:
         offset_ranges = self._reader.offset_ranges([(self.topic, task) for task in stores])
         for (topic, task), kept in offset_ranges.items():
             begin = stores[task].position or 0
-            if begin > kept.stop:  # it was deleted and created again
+            if begin > kept.stop:  # the topic was deleted and created again
                 stores[task], begin = MemoryStore(), 0
             offset_ranges[topic, task] = range(max(kept.start, begin), kept.stop)
 

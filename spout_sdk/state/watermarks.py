@@ -1,13 +1,13 @@
 """The watermark of a task: the event time before which no further tuple comes. No clock, no I/O.
 
-The messages of a source partition are in the order of their time, or out of order by the lag at most. What its spout
-has committed is an offset before which all messages are done; so everything that is open, or is delivered again, has an
-offset from there on. The watermark of a partition is the greatest time of the tuples that the task has seen of offsets
-before the committed one, less the lag. That of the task is the least of its partitions; it never goes back.
+The messages of a source partition are in the order of their time, or out of order by the lag at most. All messages
+before the offset that the spout has committed are done; so messages that are open or are delivered again have that
+offset or a later one. The watermark of a partition is the greatest time of the tuples that the task has seen of offsets
+before the committed offset, less the lag. The watermark of the task is the least of its partitions; it never goes back.
 
-A partition may have no tuples for a task for long. Nothing is known of the time of its open messages then, but when it
-has done all up to an end that it had at some moment: they are younger than what was sent before. So it holds the others
-back to what they had done at that moment.
+A partition may have no tuples for a task for a long time. Then the times of its open messages are unknown. But if all
+messages before an end that the partition had at some moment are done, its open messages were sent after that moment. So
+the partition holds the other partitions back only to the watermarks that they had at that moment.
 """
 
 import json
@@ -21,9 +21,9 @@ from tuple_tree.errors import StateRecordError
 from tuple_tree.positions import PARTITION_BITS
 
 DEFAULT_IDLE_SECONDS: Final = 20.0
-_MOST_OPEN: Final = 1024  # offsets of a partition that are kept
+_MOST_OPEN: Final = 1024  # largest number of offsets that are kept for a partition
 _MOST_KEPT: Final = 64
-"""Ends and earlier watermarks of a partition that are kept, the older the fewer."""
+"""Largest number of ends, and of earlier watermarks, that are kept for a partition; older ones are thinned out."""
 _VERSION: Final = 1
 
 
@@ -39,14 +39,15 @@ class _Source:
     """A source of tuples: a partition, or a stream whose tuples have no identity.
 
     Attributes:
-        time: its watermark, without the lag; None before there is one.
-        offsets, times: both rising: from the offset on that is committed next, `time` is at least the time.
-        step: of as many offsets, one is kept: the watermark advances in larger steps while a message is open for long.
+        time: its watermark, without subtracting the lag; None before there is one.
+        offsets, times: uncommitted offsets with times of tuples, both rising; once an offset is before the committed
+            one, `time` is at least its time.
+        step: one of this number of offsets is kept; it grows while a message is open for long.
         committed: the committed offset.
-        is_known: whether it is one that the topology reads.
-        seen_at: when a tuple came last, or it was known first.
+        is_known: whether the topology reads the source.
+        seen_at: when the last tuple came, or when the source became known.
         ends: (offset, when) of ends that are not committed yet, both rising.
-        done_to: the latest time up to which all messages are known to be done; None if there is none.
+        done_to: the latest moment whose earlier messages are all known to be done; None if there is none.
         history: (when, watermark) of earlier moments, both rising.
     """
 
@@ -62,15 +63,15 @@ class _Source:
     history: list[tuple[float, int]] = field(default_factory=list)
 
     def see(self, offset: int, time: int) -> None:
-        """Tuples of offsets up to one, with times up to one, were seen."""
+        """Notes that tuples with offsets up to `offset` and times up to `time` were seen."""
         if offset < self.committed:
             self.time = _later(self.time, time)
             return
         offsets, times = self.offsets, self.times
         at = bisect_left(offsets, offset)
         if at and times[at - 1] >= time:
-            return  # known before
-        # What is known only later, and is no more, is left out.
+            return  # an earlier offset has this time or a later one
+        # Drop later offsets whose times are not greater.
         to = at + bisect_right(times[at:], time)
         if to == at and at < len(offsets) and offsets[at] == offset:
             return
@@ -83,10 +84,10 @@ class _Source:
             offsets[:], times[:] = [offsets[index] for index in last], [times[index] for index in last]
 
     def learn(self, known: SourceOffsets, now: float) -> None:
-        """Everything before the committed offset is done; all messages so far are before the end."""
+        """Takes the committed offset, before which all messages are done, and the end of the partition."""
         self._commit(known.committed)
         while self.ends and self.ends[-1][0] >= known.end:
-            self.ends.pop()  # nothing was sent since
+            self.ends.pop()  # the end did not move, so the later moment replaces the earlier
         self.ends.append((known.end, now))
         if reached := bisect_right(self.ends, self.committed, key=itemgetter(0)):
             self.done_to = self.ends[reached - 1][1]
@@ -98,7 +99,7 @@ class _Source:
                 del kept[-2::-2]  # the last one stays
 
     def time_at(self, moment: float | None) -> int | None:
-        """The watermark that it had at a moment, or a little earlier; now if that is None."""
+        """The watermark at a moment, or a little earlier; the current watermark if `moment` is None."""
         if moment is None:
             return self.time
         at = bisect_right(self.history, moment, key=itemgetter(0))
@@ -115,26 +116,27 @@ class _Source:
                 self.step = 1
 
     def is_idle(self, now: float, idle_after: float) -> bool:
-        """Whether it has had no tuples for the task for some time, and none is open."""
+        """Whether the task has seen no tuples for `idle_after` seconds, none is uncommitted, and `done_to` is set."""
         return not self.offsets and self.done_to is not None and now - self.seen_at >= idle_after
 
 
 class Watermarks:
     """The watermark of a task, by source partition.
 
-    A partition is known by `spout << 12 | number of the partition`, as in identities. Tuples without an identity come
+    The key of a partition is `spout << 12 | number of the partition`, as in identities. Tuples without an identity come
     from a stream, whose watermark is the greatest time that was seen, less the lag.
 
-    A source is idle when the task has seen none of its tuples for `idle_after` seconds. Then it holds the others back
-    only to what they had done when it had what it has done by now. While all are idle, the watermark is the greatest.
+    A source is idle when the task has seen none of its tuples for `idle_after` seconds. An idle partition holds the
+    other sources back only to the watermarks of the moment whose earlier messages it has done. While all sources are
+    idle, the watermark is the greatest of theirs.
 
     Args:
-        lag_ms: by how much messages of a partition may be out of order.
-        idle_after: seconds.
+        lag_ms: by how much messages of a partition may be out of order, in milliseconds.
+        idle_after: seconds without tuples until a source is idle.
         streams: streams whose tuples never have an identity.
         spouts: indices of the spouts whose partitions are sources; if there are any, there is no watermark before
             `learn`.
-        now: the task's clock, in seconds.
+        now: the time of the task's clock, in seconds.
 
     Attributes:
         value: the watermark in milliseconds since the epoch; None before there is one.
@@ -152,13 +154,13 @@ class Watermarks:
         self.value: int | None = None
 
     def see(self, partition: int, offset: int, time: int, now: float) -> None:
-        """Tuples of a partition have come, with offsets and times up to these."""
+        """Notes that tuples of a partition were seen, with offsets and times up to these."""
         source = self._partition(partition, now)
         source.is_known, source.seen_at = True, now
         source.see(offset, time)
 
     def see_stream(self, stream: str, time: int, now: float) -> None:
-        """Tuples of a stream have come that have no identity, with times up to this."""
+        """Notes that tuples of a stream without identities were seen, with times up to `time`."""
         source = self._streams.get(stream)
         if source is None:
             source = self._streams[stream] = _Source(now, is_known=True)
@@ -167,8 +169,8 @@ class Watermarks:
     def learn(self, partitions: Mapping[int, SourceOffsets], now: float) -> None:
         """Takes the offsets of the source partitions whose tuples may come.
 
-        The ends must have been asked for after the commits: then a message that is older than a committed one of
-        another partition is before its end, and its partition is not idle.
+        The ends must be requested after the commits: then a message that is older than a committed message of another
+        partition is before the end of its partition, and that partition is not idle.
         """
         self._is_ready = True
         for key, known in partitions.items():
@@ -197,7 +199,11 @@ class Watermarks:
         return True
 
     def held_back_by(self, now: float) -> list[int]:
-        """The partitions that hold the watermark back most: the least one's, or those without any, or those behind."""
+        """The keys of the partitions that hold the watermark back.
+
+        These are the active partitions without a watermark; if there are none, the idle partitions whose `done_to` is
+        at least `idle_after` seconds ago; if there are none, the active partitions with the least watermark.
+        """
         behind = [
             key
             for key, each in self._partitions.items()
@@ -215,7 +221,7 @@ class Watermarks:
         return unknown or behind or [key for key, time in known.items() if time == min(known.values())]
 
     def to_json(self) -> bytes:
-        """The record of the state: the watermark; by partition its time, and what is seen but not committed."""
+        """The record of the state: the watermark, and for each partition its time, and its last uncommitted offset."""
         partitions = {
             str(key): [each.time, *([each.offsets[-1], each.times[-1]] if each.offsets else [])]
             for key, each in sorted(self._partitions.items())
@@ -226,7 +232,7 @@ class Watermarks:
         return json.dumps(record, separators=(",", ":")).encode()
 
     def restore(self, record: bytes, now: float) -> None:
-        """Continues from the record of an earlier task. Raises `StateRecordError` if it is of another version."""
+        """Continues from the record of an earlier task. Raises `StateRecordError` if the record cannot be read."""
         try:
             read = json.loads(record)
             if read["version"] != _VERSION:
@@ -235,7 +241,7 @@ class Watermarks:
             self.value = None if value is None else int(value)
             for key, (time, *seen) in read["partitions"].items():
                 source = self._partition(int(key), now)
-                # Others are of spouts that the topology does not have any more.
+                # Other partitions belong to spouts that the topology no longer has.
                 source.is_known = int(key) >> PARTITION_BITS in self._spouts
                 source.time = None if time is None else int(time)
                 if seen:

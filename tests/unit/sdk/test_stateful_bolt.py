@@ -142,7 +142,7 @@ def test_an_update_that_raises_or_does_not_fit_leaves_the_value_as_it_was() -> N
         }
         (_, few), (_, unfit) = cluster.failed("payments")
         assert few.message == "too little"
-        assert "StateError: the new value of key 'ann\\x1f1' is not of the state: " in unfit.message
+        assert "StateError: the new value of key 'ann\\x1f1' does not fit the state: " in unfit.message
         assert "field 'cents' of the state is declared as long, and 'thirteen' (str) does not fit" in unfit.message
 
 
