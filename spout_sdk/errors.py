@@ -12,7 +12,7 @@ SpoutSdkError                the `AckerError` of `kafka_clients`
 │   └── TooManyFailuresError     `execute` raised too often in a row
 ├── OpenInputsError            a bolt's inputs are open for longer than a transaction may be
 ├── StateError               a state that cannot be restored or written, or a value or key that does not fit it
-├── RolledBackError          within the SDK: what was not committed is read again
+├── RolledBackError          within the SDK: uncommitted records are read again
 ├── ClientError              a client that cannot start: no such spout, or no outcomes to wait for
 │   ├── DeadLetterError          the message has become a dead letter
 │   ├── OutcomePendingError      the timeout has passed, and the message is still being processed

@@ -132,7 +132,7 @@ class TaskEnvironment:
     Attributes:
         chained: bolt that is chained to the component → its counters.
         is_transactional: whether the tasks of a spout commit their messages in the transactions of the process.
-        published: for a bolt, the published manifest of the topology; None where there is none.
+        published: for a bolt, the published manifest of the topology; None if there is none.
     """
 
     sink: Sink
@@ -140,7 +140,7 @@ class TaskEnvironment:
     clock: Clock
     entropy: Entropy
     open_source: "Callable[[], KafkaSource] | None" = None  # for spouts that read Kafka topics
-    kafka: Mapping[str, Any] = field(default_factory=dict)  # librdkafka properties; empty where there is no Kafka
+    kafka: Mapping[str, Any] = field(default_factory=dict)  # librdkafka properties; empty without Kafka
     wall_ms: Callable[[], int] = wall_ms
     chained: Mapping[str, Counters] = field(default_factory=dict)
     is_transactional: bool = False

@@ -14,7 +14,7 @@ def check_signatures(owner: str, made: Any) -> None:
     """Raises `TopologyError` for a method that cannot be called as the SDK calls it.
 
     Args:
-        owner: what it is a method of, for the error.
+        owner: the component, hook or grouping, for the error.
         made: a class, or an instance, whose attributes may override methods as well.
     """
     cls = made if isinstance(made, type) else type(made)

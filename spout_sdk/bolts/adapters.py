@@ -29,7 +29,7 @@ def adapter_of(bolt: Any, task: Task, *_: Any) -> "BoltAdapter":
 
 @adapter_of.register(Bolt)
 class BoltAdapter:
-    """Calls a bolt of one kind; the base is that of a `Bolt`.
+    """Calls a bolt of one kind; this base class calls a `Bolt`.
 
     Attributes:
         takes: what `execute` is called with: some tuples of a record, a batch of tuples, or rows as an `ArrowInput`.
@@ -49,7 +49,7 @@ class BoltAdapter:
         failures: handles calls that raise.
 
     Args:
-        bolt: as the user's factory made it.
+        bolt: the instance that the user's factory has made.
     """
 
     takes: Literal["tuples", "batches", "columns"] = "tuples"

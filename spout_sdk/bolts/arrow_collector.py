@@ -79,7 +79,7 @@ class ArrowInput:
         return np.arange(counts.sum()) + np.repeat(begins - before, counts) + pack.first, counts
 
     def numbers(self, rows: Rows) -> IdColumn | None:
-        """The numbers of tuples that are emitted, each anchored to one row; None where they need no identities.
+        """The numbers of tuples that are emitted, each anchored to one row; None if they need no identities.
 
         A row with several places, or none, gives no identity.
         """
@@ -137,7 +137,7 @@ class ArrowCollector:
 
         Args:
             data: a table with a column for each field of the stream: a `pyarrow.RecordBatch` or `Table`, a data frame
-                of Polars or pandas, or columns by name. Values are cast where that loses nothing.
+                of Polars or pandas, or columns by name. Values are cast if that loses nothing.
             anchors: for each row, the row of the call's batch whose trees it joins, integers of shape `(n,)`; `()` for
                 untracked tuples. Left out, rows are anchored one to one.
             stream: one of the component's streams.

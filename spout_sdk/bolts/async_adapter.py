@@ -81,7 +81,7 @@ class RunningInput:
 
     def emit(self, values: Sequence[Any], stream: str) -> None:
         self._check_open()
-        # A copy, as the values may be changed before they are sent.
+        # A copy, because the values may be changed before they are sent.
         self.emits.append((deepcopy(values), stream))
 
     def answer(self, value: Any) -> None:

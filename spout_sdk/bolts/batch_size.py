@@ -16,7 +16,7 @@ class BatchSize:
     """Starts with one tuple and grows: the first batch of a slow bolt must not exceed `max.poll.interval.ms`.
 
     The size is doubled after a fast batch. The time of a slow batch may not depend on its size, as in a bulk insert:
-    the size is doubled as long as the time for each tuple falls considerably. Only full batches are compared.
+    the size is doubled while the time for each tuple falls considerably. Only full batches are compared.
     """
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ class PendingWrites:
         self._ack = ack
         self._ack_group = ack_group
         self._fail = fail
-        self.undelivered: dict[Tuple, int] = {}  # records of each tuple, also those whose report is queued
+        self.undelivered: dict[Tuple, int] = {}  # records of each tuple, including records whose report is queued
         self.acked: set[Tuple] = set()  # tuples that the bolt has acked itself meanwhile
         self._reports: deque[Report] = deque()
         self._groups: deque[WriteGroup] = deque()  # groups whose records are all reported

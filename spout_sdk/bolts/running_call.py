@@ -1,4 +1,4 @@
-"""A call of `execute` that has not returned, as the thread that watches it sees it."""
+"""A call of `execute` that has not returned; read by the thread that watches it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

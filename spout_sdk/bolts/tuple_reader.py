@@ -35,7 +35,7 @@ class _Headers(NamedTuple):
     source: bytes | None
     anchors: bytes | None
     counts: bytes | None
-    identities: bytes | None  # None where they are not needed
+    identities: bytes | None  # None if they are not needed
     trace_context: Headers
 
 

@@ -34,7 +34,7 @@ class UnreadRecord:
     The task executes nothing after it. It stays open, so the next owner of the task reads it again.
 
     Args:
-        published: the published manifest; None where there is none, so that all such records are dead letters.
+        published: the published manifest; None if there is none; then all such records become dead letters.
         clock: monotonic seconds.
 
     Attributes:

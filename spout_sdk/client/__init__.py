@@ -2,7 +2,7 @@
 
 - `client`: the API, on an event loop.
 - `calls`: which open call a record belongs to; no I/O.
-- `target`: the topics of a client; `records`: what it reads.
+- `target`: the topics of a client; `records`: decodes the records that it reads.
 - `sending`, `reading`: the threads of its producer and its consumer.
 """
 

@@ -62,7 +62,7 @@ class Sending:
         return ended_by(lambda _seconds: 0, reason)
 
     def close(self) -> None:
-        """Waits for the delivery of what was sent, 5 seconds at most, and ends the thread."""
+        """Waits for the delivery of sent records, 5 seconds at most, and ends the thread."""
         self._stopping.set()
         self._thread.join()
         self._producer.flush(_FLUSH_SECONDS)

@@ -110,7 +110,7 @@ class DeliveryGuarantee:
         """Saves data that no process sends or reads again, if an error ends this one before it executes records."""
 
     def tick(self, now: float) -> None:
-        """Serves delivery reports, and commits what is due; called every few milliseconds, between two records."""
+        """Serves delivery reports, and makes due commits; called every few milliseconds, between two records."""
         self._sink.poll()
         self._states.look(now)
 
@@ -238,7 +238,7 @@ class AtMostOnce(DeliveryGuarantee):
             )
 
     def discard(self, records: Sequence[Message], tuples: int, partitions: Sequence[int]) -> None:
-        """Sends what the tasks have emitted, and logs what is lost: it is committed, so no process reads it again."""
+        """Sends emitted tuples, and logs lost inputs: their offsets are committed, so no process reads them again."""
         for partition in self._known(dict.fromkeys(partitions, 0)):
             with suppress(BrokerError):  # of a producer that cannot continue, which `tick` raises
                 self._tasks[partition].flush()

@@ -62,7 +62,7 @@ class EmitPlan:
         self.choose: Callable[[Sequence[Any]], Targets] = routes[0].choose if len(routes) == 1 else self._choose_all
 
     def row(self, values: Sequence[Any]) -> Any:
-        """The values as the stream's codec takes them; raises `EmitError` if they do not fit."""
+        """The values in the form that the stream's codec takes; raises `EmitError` if they do not fit."""
         if values.__class__ is list:
             values = tuple(values)
         if values.__class__ is tuple and self.is_row(values):

@@ -47,7 +47,7 @@ class InputOffsets(OffsetManager):
         self._mark_at = 0.0
         self._unanchored = unanchored
         self._with_children: InputPack | None = None  # the open record that was last found to have children
-        # Offset of a record → how much was sent without an anchor before it, where that changed.
+        # Offset of a record → how much was sent without an anchor before it, for each change of that number.
         self._traces: deque[tuple[int, int]] = deque()
 
     def continue_from(self, done: DoneSet) -> None:

@@ -124,7 +124,7 @@ class Task:
 
 
 class FlushTiming:
-    """When a task whose input is idle flushes what it has buffered: Nagle's algorithm, with a limit.
+    """Decides when a task with an idle input flushes its buffer: Nagle's algorithm, with a limit.
 
     An idempotent producer has five requests in flight for a partition; records that are flushed meanwhile queue
     behind them, one by one. So an idle task flushes at once if everything that it has sent is delivered, and otherwise

@@ -85,7 +85,7 @@ class KafkaReader:
         return not commits or self.member.commit_and_wait(self.positions(commits), seconds)
 
     def metadata_refused(self, error: RolledBackError, commits: Iterable[Commit]) -> None:
-        """Lets later commits have less metadata, if those of a transaction were too large."""
+        """Limits the metadata of later commits, if the metadata of a transaction was too large."""
         reason = error.__cause__
         if isinstance(reason, KafkaException) and reason.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
             self.member.metadata_refused(len(each.metadata) for each in commits)
@@ -108,7 +108,7 @@ class KafkaReader:
         return place
 
     def committed(self, partitions: Sequence[int]) -> list[TopicPartition]:
-        """Committed offsets of partitions, with their metadata; a negative offset where there is none.
+        """Committed offsets of partitions, with their metadata; the offset is negative if none is committed.
 
         Waits for a transaction that may still commit them; raises `RolledBackError` if no broker answers in time.
         """
@@ -182,7 +182,7 @@ class KafkaReader:
         self._on_lost(numbers)
 
     def positions(self, commits: Mapping[int, Commit]) -> list[TopicPartition]:
-        """Commits by partition, as the client takes them."""
+        """Converts commits by partition to the type of the client."""
         return [
             TopicPartition(self._topic, partition, commit.offset, commit.metadata)
             for partition, commit in commits.items()

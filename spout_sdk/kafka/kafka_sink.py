@@ -97,7 +97,7 @@ class KafkaSink:
         return left + self.flush_acks(max(0.0, deadline - time.monotonic()))
 
     def flush_acks(self, seconds: float) -> int:
-        """As `flush`, but for ack batches and dead letters only: tuples may wait for a partition that has no leader."""
+        """Like `flush`, but for ack batches and dead letters only: tuples may wait for a partition without a leader."""
         return self._acks.flush(seconds)
 
     def _end(self, reason: KafkaError) -> None:

@@ -75,7 +75,7 @@ class OffsetOutOfRange:
 
 @dataclass(slots=True)
 class Fetched:
-    """The result of reading by position: records, offsets that retention has deleted, and those not read in time."""
+    """The result of reading by position: records, offsets that retention has deleted, and offsets not read in time."""
 
     records: list[Record]
     gone: list[tuple[SourcePartition, int]]

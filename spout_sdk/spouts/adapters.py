@@ -25,7 +25,7 @@ def adapter_of(spout: Any, task: "SpoutTask") -> "SpoutAdapter":
 
 @adapter_of.register(Spout)
 class SpoutAdapter:
-    """Calls a spout of one kind; the base is that of a `Spout`.
+    """Calls a spout of one kind; this base class calls a `Spout`.
 
     Attributes:
         calls: the largest number of calls of the spout before other tasks have a turn and outcomes are handled.
@@ -34,7 +34,7 @@ class SpoutAdapter:
         is_replayed: whether a message that was not acked is emitted again; otherwise its source forgets it.
 
     Args:
-        spout: as the user's factory made it.
+        spout: the instance that the user's factory has made.
     """
 
     calls = 64

@@ -117,7 +117,7 @@ class SpoutTask(HeadTask):
         return True
 
     def handle(self, record: Record) -> None:
-        """Calls the spout with the outcomes in a record of the notices topic; those of unknown roots are ignored.
+        """Calls the spout with the outcomes in a record of the notices topic; ignores unknown roots.
 
         Raises `ComponentError` if the spout raised, `UnsupportedVersionError` if the record cannot be read.
         """
