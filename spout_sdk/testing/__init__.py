@@ -1,4 +1,4 @@
-"""The testing kit: a whole topology in one process, with the real loops and simulated time, and without Kafka.
+"""The testing kit: runs a whole topology in one process, with the real loops and simulated time, without Kafka.
 
     from spout_sdk.testing import SimulatedCluster
 
@@ -6,12 +6,12 @@
         cluster.run_until_idle()
         assert cluster.acked("lines") == [0]
 
-- `cluster`: what tests use; `sources`: mocked spouts and other stand-ins; `readable`: what can be read of it.
-- `tasks`: the loops of processes, a turn at a time.
-- `broker`: topics in memory; `clients`: its consumers and producers.
-- `chance`: time and randomness, which repeat.
+- `cluster`: the simulated cluster; `sources`: mocked spouts; `readable`: what tests can read from a cluster.
+- `tasks`: runs the loops of processes, a turn at a time.
+- `broker`: topics in memory; `clients`: consumers, producers and admin clients of the broker.
+- `chance`: simulated time, and random choices that repeat with a seed.
 
-It is not imported by `spout_sdk`, because the ledger's compiler takes a second to import.
+`spout_sdk` does not import it, because the ledger's compiler takes a second to import.
 """
 
 from spout_sdk.testing.broker import MemoryBroker, MemoryRecord, NotIdleError, SimulationError

@@ -1,6 +1,6 @@
-"""A broker in memory: topics, partitions, append times, and the offsets that groups have committed.
+"""A broker in memory: topics, partitions, append times, and committed offsets of groups.
 
-It keeps everything, and delivers what is sent at once and in order.
+It keeps all records, and delivers them at once and in order.
 """
 
 import zlib
@@ -18,7 +18,7 @@ from tuple_tree.commit_metadata import LARGEST_METADATA
 from tuple_tree.topics import TopicSpec
 
 LARGEST_BATCH: Final = 1_048_588
-"""Bytes of a record batch that Kafka takes by default, `max.message.bytes`: compressed, as it is sent."""
+"""Largest size of a compressed record batch in bytes, by Kafka's default of `max.message.bytes`."""
 _BATCH_HEADER: Final = 61
 _LOG_APPEND_TIME: Final = 2
 _CREATE_TIME: Final = 1
@@ -26,25 +26,22 @@ _ANY_PARTITION: Final = -1
 
 
 class SimulationError(SpoutSdkError):
-    """Something that a simulated cluster cannot do, or a component that it does not have."""
+    """A simulated cluster cannot do this, or does not have this component."""
 
 
 class NotIdleError(SimulationError):
-    """There was always something left to do."""
+    """A simulated cluster did not become idle, or became idle before a condition held."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecord(MadeRecord):
-    """A record as a consumer returns it.
-
-    It is a `Record`: its attributes are read through methods, as those of `confluent_kafka.Message`.
-    """
+    """A record as a consumer returns it; a `Record`, with the methods of `confluent_kafka.Message`."""
 
     timestamp_: tuple[int, int] = (_CREATE_TIME, EPOCH_MS)
     error_: KafkaError | None = None
 
     def error(self) -> KafkaError | None:
-        """None for a record; one that stands for the end of a partition has an error."""
+        """The error of an event that is no record, such as the end of a partition; None for a record."""
         return self.error_
 
 
@@ -52,12 +49,12 @@ class MemoryBroker:
     """Topics in memory.
 
     Args:
-        topics: which there are; no others can be written or read.
-        now_ms: the broker's time, in milliseconds since 1970.
+        topics: the topics that exist; others cannot be written or read.
+        now_ms: returns the broker's time, in milliseconds since 1970.
 
     Attributes:
-        appended: how many records were appended in all.
-        largest_metadata: bytes of the metadata of a commit that it takes, `offset.metadata.max.bytes` of Kafka.
+        appended: the total number of records appended.
+        largest_metadata: largest size of the metadata of a commit in bytes, `offset.metadata.max.bytes` of Kafka.
     """
 
     def __init__(self, topics: Sequence[TopicSpec], now_ms: Callable[[], int]) -> None:
@@ -91,7 +88,7 @@ class MemoryBroker:
     ) -> MemoryRecord:
         """Appends a record, and returns it.
 
-        Without a partition, -1, the key picks it. The compression only counts for the largest size.
+        If the partition is -1, the hash of the key chooses it. The compression matters only for the largest size.
 
         Raises:
             SimulationError: if there is no such topic and partition, or the record is too large.
@@ -116,7 +113,7 @@ class MemoryBroker:
         headers: Headers | None,
         compression: str = "none",
     ) -> KafkaError | None:
-        """Why a record is not appended: its topic or partition does not exist, or it is too large; None if it is."""
+        """The error if a record cannot be appended: unknown topic or partition, or too large; otherwise None."""
         if topic not in self._logs:
             return KafkaError(KafkaError._UNKNOWN_TOPIC)
         if partition != _ANY_PARTITION and not self.has(topic, partition):
@@ -128,7 +125,7 @@ class MemoryBroker:
         return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if size > LARGEST_BATCH else None
 
     def fetch(self, topic: str, partition: int, offset: int, limit: int) -> list[MemoryRecord]:
-        """The records from an offset on, `limit` at most."""
+        """The records from an offset on, at most `limit`."""
         return self._log(topic, partition)[offset : offset + limit]
 
     def end(self, topic: str, partition: int) -> int:
@@ -136,22 +133,22 @@ class MemoryBroker:
         return len(self._log(topic, partition))
 
     def records(self, topic: str) -> list[MemoryRecord]:
-        """Everything in a topic, partition by partition."""
+        """All records of a topic, partition by partition."""
         return [record for log in self._partitions(topic) for record in log]
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """The number of partitions of a topic."""
         return len(self._partitions(topic))
 
     def has(self, topic: str, partition: int) -> bool:
-        """Whether there is such a topic and partition."""
+        """Whether the topic and partition exist."""
         return 0 <= partition < len(self._logs.get(topic, ()))
 
     def commit(self, group: str, offsets: Iterable[TopicPartition]) -> None:
         """Commits offsets and their metadata for a group.
 
         Raises:
-            KafkaException: if metadata have more than `largest_metadata` bytes; nothing is committed then.
+            KafkaException: if metadata have more than `largest_metadata` bytes; then nothing is committed.
         """
         offsets = list(offsets)
         self.check_metadata(offsets)
@@ -180,12 +177,12 @@ class MemoryBroker:
     def _partitions(self, topic: str) -> list[list[MemoryRecord]]:
         logs = self._logs.get(topic)
         if logs is None:
-            raise SimulationError(f"there is no topic {topic!r}: there is {', '.join(self._logs)}")
+            raise SimulationError(f"there is no topic {topic!r}: the topics are {', '.join(self._logs)}")
         return logs
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
-    """Bytes of a record as the first of a batch, uncompressed."""
+    """Uncompressed size in bytes of a record that is the first of a batch."""
     body = 3 + _sized(key) + _sized(value) + _varint(len(headers or ())) + headers_size(headers)
     return _varint(body) + body
 
@@ -200,5 +197,5 @@ def _sized(part: str | bytes | None) -> int:
 
 
 def _varint(number: int) -> int:
-    """Bytes of a number as Kafka writes it, in zigzag: one has room for six bits, each further one for seven."""
+    """Size in bytes of a number in Kafka's zigzag varints: the first byte holds six bits, each other byte seven."""
     return 1 + (number.bit_length()) // 7

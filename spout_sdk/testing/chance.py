@@ -1,4 +1,4 @@
-"""Simulated time and chance: both repeat."""
+"""Simulated time, and random choices that repeat with a seed."""
 
 import hashlib
 import random
@@ -9,7 +9,7 @@ EPOCH_MS: Final = 1_700_000_000_000
 
 
 class SimulatedClock:
-    """A clock that only moves when it is set; in whole milliseconds, as Kafka's, so that nothing is rounded twice."""
+    """A clock that moves only when it is set; in whole milliseconds, as in Kafka, so that no time is rounded twice."""
 
     __slots__ = ("elapsed_ms",)
 
@@ -17,7 +17,7 @@ class SimulatedClock:
         self.elapsed_ms = 0
 
     def __call__(self) -> float:
-        """Seconds since the beginning; what tasks get for a clock."""
+        """Seconds since the beginning; tasks use this as their clock."""
         return self.elapsed_ms / 1000
 
     @property
@@ -26,10 +26,10 @@ class SimulatedClock:
 
 
 class SeededEntropy:
-    """Bytes for ids that repeat with the seed.
+    """Random bytes for ids, which repeat with the seed.
 
-    Not those of `random.Random`: its generator is linear over GF(2), so fixed sets of its outputs XOR to zero, and edge
-    ids must not.
+    It does not use `random.Random`, whose generator is linear over GF(2): fixed sets of its outputs XOR to zero, which
+    must not happen with edge ids.
     """
 
     def __init__(self, seed: str) -> None:

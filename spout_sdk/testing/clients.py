@@ -1,7 +1,7 @@
-"""Clients on a broker in memory, in place of the consumers, producers and admin clients of confluent-kafka.
+"""Clients of a broker in memory, in place of the consumers, producers and admin clients of confluent-kafka.
 
-They have what spouts, bolts and ackers call of the real ones. No call waits, and none fails but for a record that
-Kafka or its client would refuse.
+They have the methods that spouts, bolts and ackers call. No call waits, and a call fails only where Kafka or its client
+would refuse a record, a commit or a topic.
 """
 
 from collections import deque
@@ -30,20 +30,20 @@ from spout_sdk.testing.broker import MemoryBroker, MemoryRecord, headers_size
 
 T = TypeVar("T")
 
-_NEVER_MS: Final = 10**12  # the timeout of a transaction
+_NEVER_MS: Final = 10**12  # transaction timeout, so long that no transaction times out
 _EOF: Final = KafkaError(KafkaError._PARTITION_EOF)
 _LARGEST: Final = 1_000_000
-"""Bytes of a record that librdkafka takes unless `message.max.bytes` is set: uncompressed, with the most overhead."""
+"""librdkafka's default of `message.max.bytes`: largest uncompressed size of a record, with the largest overhead."""
 _MOST_OVERHEAD: Final = 36
 
 
 @dataclass(slots=True)
 class MemoryClients:
-    """The clients of one process, to which each group assigns the same partitions of a topic."""
+    """Creates the clients of one process, whose consumers are assigned the same partitions of each topic."""
 
     broker: MemoryBroker
     partitions: Sequence[int]
-    room: int = 0  # how many records its consumers return until it is set again
+    room: int = 0  # how many records the consumers may return until it is set again
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class MemoryClients:
 
 
 class MemoryConsumer:
-    """A `confluent_kafka.Consumer`; what it subscribes to is assigned by its first `poll` or `consume`."""
+    """A `confluent_kafka.Consumer`; the first `poll` or `consume` after `subscribe` assigns the partitions."""
 
     def __init__(self, clients: MemoryClients, settings: Mapping[str, Any]) -> None:
         self._clients = clients
@@ -68,9 +68,9 @@ class MemoryConsumer:
         self._reports_ends = settings.get("enable.partition.eof", False)
         self._joining: list[Any] = []
         self._positions: dict[tuple[str, int], int] = {}
-        self._ended: set[tuple[str, int]] = set()  # those whose end is reported, and was not moved since
+        self._ended: set[tuple[str, int]] = set()  # partitions whose current end was reported
         self._paused: set[tuple[str, int]] = set()
-        self._idle_at = -1  # how many records the broker had when all was read; -1 if it was not
+        self._idle_at = -1  # `appended` of the broker when all records were read; -1 before
 
     def subscribe(self, topics: Sequence[str], *, on_assign: Any, **_callbacks: Any) -> None:
         partitions = [TopicPartition(topic, number) for topic in topics for number in self._clients.partitions]
@@ -114,7 +114,7 @@ class MemoryConsumer:
             if room > 0 and at not in self._paused:
                 position = self._positions[at]
                 if fetched := self._broker.fetch(*at, position, room):
-                    del self._positions[at]  # it comes last: the others are next
+                    del self._positions[at]  # moves it to the end, so that the other partitions are next
                     self._positions[at] = position + len(fetched)
                     self._clients.room -= len(fetched)
                     self._ended.discard(at)
@@ -175,13 +175,13 @@ class MemoryConsumer:
         return "member"
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing."""
 
 
 class MemoryProducer:
-    """A `confluent_kafka.Producer`: a record is in the log at once, or once its transaction is committed.
+    """A `confluent_kafka.Producer`: appends a record at once, or when its transaction is committed.
 
-    As with librdkafka, delivery reports are only served in `poll` and `flush`, never while something is sent.
+    As with librdkafka, only `poll` and `flush` call delivery reports, never `produce`.
     """
 
     def __init__(self, broker: MemoryBroker, settings: Mapping[str, Any]) -> None:
@@ -223,7 +223,7 @@ class MemoryProducer:
             self._reports.append(partial(on_delivery, refused, message))
 
     def poll(self, _seconds: float = 0.0) -> int:
-        """Calls the delivery reports, and those of what is sent because of them."""
+        """Calls the delivery reports, also of records that are sent by delivery reports."""
         served = 0
         while self._reports:
             self._reports.popleft()()
@@ -238,7 +238,7 @@ class MemoryProducer:
         return _metadata(self._broker, [topic])
 
     def init_transactions(self, _seconds: float) -> None:
-        """There is no transaction of an earlier process: it ended with it."""
+        """Does nothing: a transaction of an earlier process was dropped with its producer."""
 
     def begin_transaction(self) -> None:
         self._transaction = []
@@ -283,7 +283,7 @@ class MemoryAdmin:
 
 
 class AtOnce(Background):
-    """Makes the calls of `Background` in the loop itself: they do not wait, and every run is the same."""
+    """Makes the calls of `Background` in the caller's thread: they do not wait, and every run is the same."""
 
     def begin(self, call: Callable[[], T], _name: str) -> Future[T]:
         outcome: Future[T] = Future()

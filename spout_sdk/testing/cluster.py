@@ -1,4 +1,4 @@
-"""The simulated cluster: a whole topology in one process, on a broker in memory, with simulated time."""
+"""The simulated cluster: runs a whole topology in one process, with a broker in memory and simulated time."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,36 +21,36 @@ from tuple_tree.streams import DEFAULT_STREAM
 from tuple_tree.topics import TopicSpec, topic_specs
 
 LARGEST_TURN: Final = 16
-"""Records that a task reads, and tuples that a spout emits, at most before another has a turn."""
+"""Largest number of records that a task reads, and of tuples that a spout emits, in a turn."""
 
 LIMIT: Final = 100_000
-"""Records that may be sent, and rounds, before a cluster counts as one that never comes to rest."""
+"""Largest number of records sent plus rounds before `NotIdleError` is raised."""
 
 
 class SimulatedCluster(Readable):
-    """Runs a topology: its tasks and ackers as they are, a broker in memory, and simulated time.
+    """Runs the real tasks and ackers of a topology with a broker in memory and simulated time.
 
-    Nothing happens by itself: `run_until_idle`, `run_until` and `advance` let it work. Tasks and ackers take turns in
-    an order that is random and repeats with the seed. Each component acts as if each of its tasks had a process of its
-    own.
+    The cluster runs only during `run_until_idle`, `run_until` and `advance`. Tasks and ackers take turns in a random
+    order that repeats with the seed. Each task runs as in its own process.
 
-    All methods raise `SimulationError` for a component or task that the topology does not have. Methods that let it
-    work raise `ComponentError` where a component raised outside of `execute`, and `NotIdleError` where the work has no
-    end, or nothing is left to do before a condition holds.
+    All methods raise `SimulationError` for a component or task that the topology does not have. Methods that run the
+    cluster raise `ComponentError` if a component raised outside of `execute`, and `NotIdleError` if the work does not
+    end, or if the cluster is idle before a condition holds.
 
     Args:
-        topology: what `TopologyBuilder.build` returned.
-        seed: of everything that is left to chance: the order of turns, and all ids.
-        sources: spouts to be mocked, and what they emit: values, or `FixedTuple`s. What fails is not emitted again.
-        bolts: bolts to be replaced, external ones for instance, by another class or callable.
-        topics: other topics than the topology's own, and their partitions. Topics that a `KafkaSpout` reads, or
-            a `KafkaBolt` names, have one unless given; a topic that a function chooses exists only if it is given.
-        paused: components that do nothing until `resume`d; `acker` is one of them.
-        step: how far `advance` moves the time at once, in seconds.
+        topology: the result of `TopologyBuilder.build`.
+        seed: seed of all random choices: the order of turns, and all ids.
+        sources: mocked spout → the messages that it emits: values, or `FixedTuple`s. Messages that fail are not emitted
+            again.
+        bolts: bolt → another class or callable that replaces it, for instance if the bolt is external.
+        topics: topics besides the topology's own, and their numbers of partitions. Topics that a `KafkaSpout` reads, or
+            a `KafkaBolt` names, have one partition by default; a topic that a function chooses must be given.
+        paused: components that do not run until `resume` is called; `acker` for the ackers.
+        step: how far `advance` moves the time in one step, in seconds.
 
     Raises:
-        SimulationError: if a stand-in is for nothing, or something external has none.
-        ComponentError: if a component cannot be made, opened or prepared.
+        SimulationError: if `sources` or `bolts` names a component that does not exist, or lacks an external one.
+        ComponentError: if a component cannot be created, opened or prepared.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SimulatedCluster(Readable):
         paused: Iterable[str] = (),
         step: float = 0.1,
     ) -> None:
-        # Each cluster logs what a process would that has just started, whatever another one has logged.
+        # Each cluster logs as a process that has just started, even lines that another cluster has logged.
         repeated_lines.forget()
         self._sources = {name: MockedMessages(messages) for name, messages in (sources or {}).items()}
         self.topology = replaced(topology, self._sources, bolts or {})
@@ -73,7 +73,7 @@ class SimulatedCluster(Readable):
         targets = chain(self.topology.kafka_targets.values(), manifest.outcome_topics.values())
         known = dict.fromkeys(chain(targets, *self.topology.kafka_sources.values()), 1)
         own = topic_specs(manifest)
-        # The results of windows are the source of a spout.
+        # The results topics of windows are sources of spouts, too, but belong to the topology.
         others = [TopicSpec(name, partitions, {}) for name, partitions in {**known, **(topics or {})}.items()]
         specs = [*(each for each in others if each.name not in {spec.name for spec in own}), *own]
         self.broker = MemoryBroker(specs, lambda: self.clock.broker_ms)
@@ -90,7 +90,7 @@ class SimulatedCluster(Readable):
         self._tasks: dict[tuple[str, int], SimulatedProcess] = {}
         self._acker: SimulatedAcker | None = None
         self.kill_acker()
-        # Bolts first, as a spout may emit when it is opened.
+        # Bolts first, because a spout may emit when it is opened.
         for one in sorted(manifest.heads, key=lambda each: each.kind):
             for number in range(one.tasks):
                 self._begin(one.name, number)
@@ -102,29 +102,29 @@ class SimulatedCluster(Readable):
         self.close()
 
     def close(self) -> None:
-        """Ends every task in order, the spouts first: closed or cleaned up, its acks sent, its offset committed."""
+        """Stops every task cleanly, spouts first: sends acks, commits offsets, and calls `close` or `cleanup`."""
         if not self._closed:
             self._closed = True
             for task in reversed(self._tasks.values()):
                 task.end()
 
-    # Methods that make the cluster work.
+    # Methods that run the cluster.
 
     def run_until_idle(self, limit: int = LIMIT) -> None:
-        """Works until nothing is left to do now, for `limit` records and rounds at most; no time passes."""
+        """Runs until no work is left, for at most `limit` records and rounds; no time passes."""
         self._run(lambda: False, limit, idle_is_enough=True)
 
     def run_until(self, condition: Callable[[], object], limit: int = LIMIT) -> None:
-        """Works until a condition holds, for `limit` records and rounds at most; no time passes.
+        """Runs until a condition holds, for at most `limit` records and rounds; no time passes.
 
-        The condition is called after every turn of a task; what it raises is raised here.
+        The condition is called after every turn of a task; its exceptions are raised here.
         """
         self._run(condition, limit, idle_is_enough=False)
 
     def advance(self, seconds: float) -> None:
-        """Lets time pass, a step at a time, and works after each until nothing is left to do.
+        """Moves the time in steps, and runs until idle after each step.
 
-        A tree fails between its message timeout and a tick later, as everywhere.
+        A tree fails between its message timeout and a tick later, as in a real cluster.
         """
         self.run_until_idle()
         left = _millis("seconds", seconds)
@@ -141,12 +141,13 @@ class SimulatedCluster(Readable):
         message_id: Any = NUMBERED,
         stream: str = DEFAULT_STREAM,
     ) -> Any:
-        """Gives a mocked spout one more message, and returns its message id; it is emitted when the cluster works.
+        """Gives a mocked spout another message, and returns the message id; the spout emits it when the cluster runs.
 
         Args:
             spout: one of `sources`.
-            values: one for each field of the stream.
-            message_id: of its outcome: its number unless given; None for an untracked tuple.
+            values: a value for each field of the stream.
+            message_id: the id that `ack` or `fail` gets; by default the number of the message, from 0; None for an
+                untracked tuple.
             stream: one of the spout's streams.
         """
         source = self._sources.get(spout)
@@ -166,23 +167,23 @@ class SimulatedCluster(Readable):
         headers: Headers | None = None,
         partition: int = 0,
     ) -> int:
-        """Appends a message to a topic that a `KafkaSpout` reads, and returns its offset; text becomes UTF-8.
+        """Appends a message to a topic that a `KafkaSpout` reads, and returns its offset; text is encoded as UTF-8.
 
-        It is delivered when the cluster works. A spout begins to read its topics then, too: what is appended before
-        the cluster has worked is there before the spout's first poll.
+        The spout reads it when the cluster runs. Messages that are appended before the cluster first runs are in the
+        topic before the spout's first poll.
 
         Raises:
-            SimulationError: if there is no such topic and partition, or the message is too large for it.
+            SimulationError: if the topic or partition does not exist, or the message is too large.
         """
         record = self.broker.append(topic, partition, _bytes(key), _bytes(value), headers)
         return record.offset_  # type: ignore[no-any-return]
 
     def set_state(self, bolt: str, values: Mapping[Any, Any]) -> None:
-        """Sets values of a bolt's state; its tasks begin anew, as after a kill, and restore them.
+        """Sets values of a bolt's state; its tasks start again, as after a kill, and restore them.
 
         Args:
-            bolt: one with a state.
-            values: by key, that of several fields as a tuple; None deletes a key.
+            bolt: a bolt with a state.
+            values: key → value; a key of several fields is a tuple; the value None deletes a key.
         """
         declared = self._state_of(bolt)
         keys, codec = KeyCodec(declared.key), ValueCodec.of(declared)
@@ -198,13 +199,13 @@ class SimulatedCluster(Readable):
         for task in range(tasks):
             self.kill(bolt, task)
 
-    # Trouble.
+    # Methods that simulate failures.
 
     def kill(self, component: str, task: int = 0) -> None:
-        """Ends a task as SIGKILL would; its successor begins at once, from the committed offset.
+        """Ends a task as SIGKILL would; a new one starts at once from the committed offset.
 
-        A bolt commits about every second, so what it executed since then is executed again. A spout forgets what is
-        pending.
+        A bolt commits about every second, and executes tuples since the last commit again. A spout forgets its open
+        trees.
         """
         self._check_open()
         component = self._head(component)
@@ -212,7 +213,7 @@ class SimulatedCluster(Readable):
         self._begin(component, task)
 
     def restart(self, component: str, task: int = 0) -> None:
-        """Moves a task as a clean stop would: ended in order, and begun anew."""
+        """Stops a task cleanly, and starts it again, as when it moves to another process."""
         self._check_open()
         component = self._head(component)
         self._task(component, task).end()
@@ -220,12 +221,12 @@ class SimulatedCluster(Readable):
         self._begin(component, task)
 
     def kill_acker(self) -> None:
-        """Ends all ackers as SIGKILL would; their successors rebuild their ledgers from the log."""
+        """Ends all ackers as SIGKILL would; new ones start, and rebuild their ledgers from the log."""
         if self.topology.manifest.acking:
             self._acker = SimulatedAcker(self.topology.manifest, self.broker, self.clock)
 
     def pause(self, component: str) -> None:
-        """Stops a component, as SIGSTOP would: it emits, executes and reads nothing; `acker` stops the ackers."""
+        """Stops a component as SIGSTOP would: it emits, executes and reads nothing; `acker` for the ackers."""
         if component != SimulatedAcker.name:
             self._known(component)
         self._paused.add(component)
@@ -237,7 +238,7 @@ class SimulatedCluster(Readable):
         self._paused.remove(component)
 
     def _head(self, component: str) -> str:
-        """The name of the component in whose tasks a component runs."""
+        """The head of the chain that a component runs in; the component itself if it is not chained."""
         self._known(component)
         return self.topology.manifest.head(component).name
 
@@ -279,7 +280,7 @@ class SimulatedCluster(Readable):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SimulationError("the cluster is closed: it can be read, but does not work any more")
+            raise SimulationError("the cluster is closed: it can be read, but it cannot run")
 
     def _begin(self, component: str, number: int) -> None:
         self._tasks[component, number] = SimulatedProcess(
@@ -292,7 +293,7 @@ class SimulatedCluster(Readable):
             self._retired[name] = self._retired[name].merge(running.stats(name).retired())
 
     def _state(self) -> str:
-        """Description of what is open, for an error."""
+        """Describes the open trees, for an error."""
         spouts = [spout.name for spout in self.topology.manifest.spouts]
         stats = {name: self.stats(name) for name in spouts}
         open_trees = (f"{name} emitted {one.emitted:,}, {one.pending:,} are pending" for name, one in stats.items())
@@ -306,20 +307,20 @@ def complete_topology(
     bolts: Mapping[str, Factory] | None = None,
     seed: int = 0,
 ) -> SimulatedCluster:
-    """Runs a topology until every message has an outcome, by time-out if nothing else, and ends it in order.
+    """Runs a topology until every message has an outcome, which may be a timeout, and stops it cleanly.
 
     Args:
-        topology: what `TopologyBuilder.build` returned.
-        sources: spouts to be mocked, and what they emit: values, or `FixedTuple`s.
-        bolts: bolts to be replaced by another class or callable.
-        seed: of everything that is left to chance.
+        topology: the result of `TopologyBuilder.build`.
+        sources: mocked spout → the messages that it emits: values, or `FixedTuple`s.
+        bolts: bolt → another class or callable that replaces it.
+        seed: seed of all random choices.
 
     Returns:
-        The cluster, closed: what was emitted, executed, acked and failed can be read from it, and each instance.
+        The closed cluster, from which you can read emitted, executed, acked and failed tuples, and the instances.
 
     Raises:
-        NotIdleError: if there is no end to it, for instance because a spout emits without end.
-        SimulationError: if a stand-in is for nothing, or something external has none.
+        NotIdleError: if the work does not end, for instance because a spout emits without end.
+        SimulationError: if `sources` or `bolts` names a component that does not exist, or lacks an external one.
         ComponentError: if a component raised outside of `execute`.
     """
     manifest = topology.manifest

@@ -32,14 +32,14 @@ class Emitted:
     """One call of `emit`.
 
     Attributes:
-        values: what was emitted.
-        stream: to which stream.
-        task: by which task of the component.
-        message_id: what a spout emitted it with; None for an untracked tuple, and for a bolt.
+        values: the values of the tuple.
+        stream: the stream that it was emitted to.
+        task: the number of the task that emitted it.
+        message_id: the message id of a spout's tuple; None for an untracked tuple, and for a bolt.
         anchors: the inputs that a bolt anchored it to.
-        roots: the trees that it joined; empty for an untracked tuple, and for one without recipients.
+        roots: the roots of its trees; empty for an untracked tuple, and for a tuple without recipients.
         recipients: bolt and task of each delivery.
-        at: when, in seconds since the beginning.
+        at: the time, in seconds since the beginning.
     """
 
     values: Values
@@ -59,8 +59,8 @@ class Outcome:
     Attributes:
         what: the message id, or the values of the input.
         task: the number of the task.
-        failure: why; None if it was acked.
-        at: when, in seconds since the beginning.
+        failure: why it failed; None if it was acked.
+        at: the time, in seconds since the beginning.
     """
 
     what: Any
@@ -74,7 +74,7 @@ class Journal:
     """Records of the tasks of one component, including killed ones."""
 
     emitted: list[Emitted] = field(default_factory=list)
-    executed: list[tuple[int, Values]] = field(default_factory=list)  # by which task, and the values
+    executed: list[tuple[int, Values]] = field(default_factory=list)  # number of the task, and values
     outcomes: list[Outcome] = field(default_factory=list)
 
 
@@ -128,15 +128,15 @@ class DeadLetter:
     """A record that could not be used.
 
     Attributes:
-        topic: the original one.
-        partition: of that topic.
-        offset: in that partition.
+        topic: the topic of the record.
+        partition: its partition of that topic.
+        offset: its offset in that partition.
         reason: a short, stable word, such as `bad-payload`.
         detail: a sentence for a person.
-        by: who could not use it: a component's task, or `acker`.
-        key: its key.
-        value: its value, as it was.
-        headers: its own headers.
+        by: the component's task that could not use it, or `acker`.
+        key: the key of the record.
+        value: the unchanged value of the record.
+        headers: the headers of the record, without the SDK's.
     """
 
     topic: str
@@ -151,7 +151,7 @@ class DeadLetter:
 
 
 class Readable:
-    """A topology's tasks, and what they have done."""
+    """The methods of a simulated cluster that read what its tasks have done."""
 
     topology: Topology
     broker: MemoryBroker
@@ -166,11 +166,11 @@ class Readable:
         return self.clock()
 
     def emitted(self, component: str, stream: str | None = None) -> list[Values]:
-        """The values that a component emitted, in order; of all its streams, or of one."""
+        """The values that a component emitted, in order; to all its streams, or to one."""
         return [one.values for one in self.emissions(component) if stream is None or one.stream == stream]
 
     def emissions(self, component: str) -> list[Emitted]:
-        """Every call of `emit` by a component, in order: values, stream, task, message id, roots and more."""
+        """Every call of `emit` by a component, in order."""
         return list(self._known(component).emitted)
 
     def executed(self, component: str, task: int | None = None) -> list[Values]:
@@ -178,7 +178,7 @@ class Readable:
         return [values for number, values in self._known(component).executed if task is None or number == task]
 
     def acked(self, component: str) -> list[Any]:
-        """The message ids that a spout's `ack` was called with, or the values of a bolt's inputs that were acked."""
+        """The message ids that a spout's `ack` was called with, or the values of a bolt's acked inputs."""
         return [one.what for one in self.outcomes(component) if one.failure is None]
 
     def failed(self, component: str) -> list[tuple[Any, Failure]]:
@@ -203,14 +203,14 @@ class Readable:
         return reduce(Stats.merge, (task.stats(component) for task in running), self._retired[component])
 
     def committed(self, bolt: str) -> dict[int, int]:
-        """Task → offset of its inbox that is committed; tasks that have committed nothing are left out."""
+        """Task → the committed offset of its inbox, without tasks that have committed nothing."""
         self._known(bolt)
         topic, group = tuples_topic(self.topology.name, bolt), component_group(self.topology.name, bolt)
         commits = {number: self.broker.committed(group, topic, number) for name, number in self._tasks if name == bolt}
         return {number: commit.offset for number, commit in commits.items() if commit is not None}
 
     def uncommitted(self, spout: str) -> dict[str, int]:
-        """Partition of a `KafkaSpout`'s source, as `topic[partition]` → messages past what is committed."""
+        """Partition that a `KafkaSpout` reads, as `topic[partition]` → its lag: messages after the committed offset."""
         self._known(spout)
         group, behind = component_group(self.topology.name, spout), {}
         for topic in self.topology.kafka_sources.get(spout, ()):
@@ -220,7 +220,7 @@ class Readable:
         return behind
 
     def state(self, bolt: str) -> dict[Any, Any]:
-        """The values of a bolt's state as they are committed, by key; a key of several fields is a tuple."""
+        """The committed values of a bolt's state, by key; a key of several fields is a tuple."""
         declared = self._state_of(bolt)
         keys, values = KeyCodec(declared.key), ValueCodec.of(declared)
         records = self.broker.records(state_topic(self.topology.name, bolt))
@@ -236,7 +236,7 @@ class Readable:
         return [_dead_letter(record) for record in self.broker.records(dead_letters_topic(self.topology.name))]
 
     def message_outcome(self, topic: str, offset: int, partition: int = 0) -> MessageOutcome | None:
-        """The outcome of a message of a `KafkaSpout`, with the answer of a bolt, as a `Client` reads it; None if none.
+        """The outcome of a `KafkaSpout`'s message, with the answer of a bolt, as a `Client` reads it; None before it.
 
         Raises:
             SimulationError: if no spout reads the topic.
@@ -255,18 +255,18 @@ class Readable:
         return found[0] if found else None
 
     def records(self, topic: str) -> list[MemoryRecord]:
-        """The records of a topic: of a source, or what a `KafkaBolt` has written, which may be nothing."""
+        """The records of a topic, such as a source or the topic of a `KafkaBolt`; empty if it does not exist."""
         return self.broker.records(topic) if self.broker.has(topic, 0) else []
 
     def bolt(self, component: str, task: int = 0) -> Any:
-        """The instance of a bolt's task, as your factory made it."""
+        """The instance of a bolt's task, as your factory returned it."""
         bolt = self._task(component, task).bolt(component)
         if bolt is None:
             raise SimulationError(f"{component!r} is a spout: ask for spout({component!r})")
         return bolt
 
     def spout(self, component: str, task: int = 0) -> Any:
-        """The instance of a spout's task, as your factory made it."""
+        """The instance of a spout's task, as your factory returned it."""
         return self._spout_task(component, task).spout
 
     def _state_of(self, bolt: str) -> StateManifest:
@@ -295,7 +295,7 @@ class Readable:
     def _spout_task(self, component: str, number: int) -> SpoutTask:
         running = self._task(component, number).task
         if not isinstance(running, SpoutTask):
-            raise SimulationError(f"{component!r} is a bolt: this is only known of spouts")
+            raise SimulationError(f"{component!r} is a bolt: this method is only for spouts")
         return running
 
 

@@ -1,4 +1,4 @@
-"""Mocked sources: stand-ins for spouts, which emit what a test gives them."""
+"""Mocked spouts, which emit the messages that a test gives them, and the replacement of components."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ class _Numbered:
 
 
 NUMBERED: Any = _Numbered()
-"""The message id of a message that is given none: how many the source was given before it."""
+"""Stands for the default message id, which is the number of messages that the source was given before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,10 @@ class FixedTuple:
     """A message of a mocked source.
 
     Attributes:
-        values: one for each field of the stream.
+        values: a value for each field of the stream.
         stream: one of the spout's streams.
-        message_id: of its outcome: its number unless given; None for an untracked tuple.
+        message_id: the id that `ack` or `fail` gets; by default the number of the message, from 0; None for an
+            untracked tuple.
     """
 
     values: Sequence[Any]
@@ -39,7 +40,7 @@ class FixedTuple:
 
 
 class MockedMessages:
-    """The messages of a mocked spout that are not emitted yet; its tasks take what is next."""
+    """The messages of a mocked spout that are not emitted yet; each task takes the next one."""
 
     def __init__(self, messages: Iterable[Sequence[Any] | FixedTuple]) -> None:
         self._waiting: deque[FixedTuple] = deque()
@@ -60,7 +61,7 @@ class MockedMessages:
 
 
 class FixedSpout(Spout):
-    """Emits the messages of a source, each once: what fails is not emitted again."""
+    """Emits the messages of a source, each once: messages that fail are not emitted again."""
 
     def __init__(self, source: MockedMessages) -> None:
         self._source = source
@@ -75,7 +76,7 @@ class FixedSpout(Spout):
 
 
 def replaced(topology: Topology, sources: Mapping[str, MockedMessages], bolts: Mapping[str, Factory]) -> Topology:
-    """The topology with stand-ins for some spouts and bolts; what remains must be of the SDK."""
+    """The topology with some spouts mocked and some bolts replaced; the other components must run in the SDK."""
     manifest = topology.manifest
     factories: dict[str, Any] = dict(topology.factories)
     for kind, named, given in (("spout", SpoutManifest, sources), ("bolt", BoltManifest, bolts)):

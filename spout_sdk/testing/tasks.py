@@ -1,6 +1,6 @@
-"""The processes of a simulated cluster: each runs a loop on clients in memory, a turn at a time.
+"""The processes of a simulated cluster: each runs a loop with clients in memory, a turn at a time.
 
-A process of a component runs one task; the acker has all partitions of the ack log.
+A process of a component runs one task; the process of the ackers has all partitions of the ack log.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ from tuple_tree.manifest import Manifest
 
 LIMITLESS: Final = 10**12
 LINGER_TURNS: Final = 4
-"""Turns in a row after which what is buffered has lingered: no time passes, and yet it must not wait for ever."""
+"""Busy turns in a row after which buffered records are flushed: no time passes, so they cannot linger by the clock."""
 
 
 class SimulatedProcess:
@@ -50,11 +50,11 @@ class SimulatedProcess:
             on_tick=lambda _now: None,
             stopping=lambda: False,
             wall_ms=lambda: clock.broker_ms,
-            # What is restored is not work of a turn.
+            # A restore reads without the limit of a turn.
             state_kafka=MemoryClients(broker, [task], room=LIMITLESS).settings,
         )
         self._loop = component_loop(process, str(task))
-        # Nothing is executed twice for certain, if each turn ends with its transaction.
+        # With exactly_once each turn ends with its commit, so that only a kill makes a tuple be executed twice.
         self._linger = 1 if topology.manifest.guarantee_of(component) == "exactly_once" else LINGER_TURNS
         self._unflushed = 0  # busy turns since the last flush
         self._loop.join()
@@ -63,7 +63,7 @@ class SimulatedProcess:
 
     @property
     def task(self) -> SpoutTask | BoltTask:
-        """The `SpoutTask` or `BoltTask`; the last one, if the loop has ended."""
+        """The `SpoutTask` or `BoltTask`; the last one if the loop has ended."""
         self._task = self._loop.tasks.get(self._number, self._task)
         return self._task
 
@@ -78,7 +78,7 @@ class SimulatedProcess:
         return next(task.bolt for task in self.task.chain if task.id.component == component)
 
     def turn(self, limit: int) -> bool:
-        """Runs one turn of the loop, with a limited number of records; returns whether there was any work."""
+        """Runs one turn of the loop, which reads at most `limit` records; returns whether there was any work."""
         self._clients.room = limit
         is_busy = self._loop.turn()
         if isinstance(self._loop, BoltLoop):
@@ -94,7 +94,7 @@ class SimulatedProcess:
     def _periodic_resets(
         self, topology: Topology, component: str, broker: MemoryBroker, entropy: SeededEntropy
     ) -> PeriodicResets:
-        """Keeps the trees alive that wait for a task that pauses; a thread does that in a process."""
+        """Creates the resets that keep trees alive while a task is paused; in a real process a thread sends them."""
         manifest = topology.manifest
         clients = MemoryClients(broker, [self._number], room=LIMITLESS)
         resets = TimeoutResets(manifest, component, clients.settings, entropy) if manifest.acking else None
@@ -116,6 +116,6 @@ class SimulatedAcker:
         self._loop = AckerLoop(manifest, kafka, Catalogue(kafka), clock=clock)
 
     def turn(self, limit: int) -> bool:
-        """Runs one turn of the loop, with a limited number of records; returns whether there was any work."""
+        """Runs one turn of the loop, which reads at most `limit` records; returns whether there was any work."""
         self._clients.room = limit
         return self._loop.turn()
