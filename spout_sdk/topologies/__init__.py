@@ -1,7 +1,7 @@
-"""Topologies as users build them.
+"""Builds and checks topologies.
 
 - `builder`: `TopologyBuilder`; `bolt_declarer`: the subscriptions of a bolt.
 - `chaining`: decides which bolts are chained.
 - `checks`, `bolt_options`, `async_checks`, `window_checks`, `state_checks`, `aggregate_checks`, `answer_checks`: checks
-  of the builder.
+  by the builder.
 """

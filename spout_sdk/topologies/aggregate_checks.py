@@ -1,4 +1,4 @@
-"""Checks of the builder: an `AggregateBolt`, its state, and the spout that reads the results of its closed windows."""
+"""Checks an `AggregateBolt` and its state, and adds the spout that reads the results of its closed windows."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,12 +44,12 @@ def _translate(stream: Stream) -> Callable[[Record], tuple[Any, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class ResultsSpouts:
-    """The spouts that read the results of closed windows, for the bolts that subscribe to these.
+    """The spouts that read the results of closed windows, for bolts that subscribe to results.
 
     Attributes:
-        made: by name.
-        spouts: their manifests.
-        names: bolt → its spout.
+        made: name of a spout → its instance.
+        spouts: the manifests of the spouts.
+        names: bolt → the name of the spout that reads its results.
     """
 
     made: Mapping[str, ResultsSpout]
@@ -65,11 +65,14 @@ class ResultsSpouts:
         timeout_ms: int,
         max_pending: int,
     ) -> "ResultsSpouts":
-        """The spouts that read the results of windows; raises `TopologyError` if there is a component of that name.
+        """Creates the spouts; raises `TopologyError` if another component has the name of one.
 
         Args:
-            made: instances of components, by name.
-            max_pending: open trees of a task of the spouts.
+            topology: the name of the topology.
+            bolts: the bolts, each with its declared subscriptions.
+            made: name of a component → its instance or class.
+            timeout_ms: message timeout of the spouts, in milliseconds.
+            max_pending: largest number of open trees of a task of the spouts.
         """
         bolts = list(bolts)
         subscribed = {each.source for _, received in bolts for each in received if each.stream == DEFAULT_STREAM}
@@ -82,7 +85,7 @@ class ResultsSpouts:
             if name in made:
                 raise TopologyError(
                     f"component {name!r} has the name of the spout that reads the results of bolt {bolt.name!r}: give "
-                    "it another one"
+                    "the component another name"
                 )
             (stream,) = (each for each in bolt.streams if each.name == DEFAULT_STREAM)
             with as_topology_error():
@@ -95,21 +98,21 @@ class ResultsSpouts:
         return cls(results, tuple(spouts), names)
 
     def source(self, component: str, stream: str) -> str:
-        """The component that emits a stream of a component."""
+        """The component that emits a stream: the spout for results of closed windows, otherwise `component`."""
         return self.names.get(component, component) if stream == DEFAULT_STREAM else component
 
     def subscriptions(self, declared: Sequence[Subscription]) -> tuple[Subscription, ...]:
-        """The subscriptions of a bolt; those of results are subscriptions of their spouts."""
+        """The subscriptions of a bolt, in which the spouts of results replace the bolts with windows."""
         return tuple(each.model_copy(update={"source": self.source(each.source, each.stream)}) for each in declared)
 
     def key(self, key: tuple[str, str, str]) -> tuple[str, str, str]:
-        """Emitting component, stream and receiving bolt."""
+        """The key of a grouping, which is emitting component, stream and receiving bolt, with the replaced source."""
         source, stream, bolt = key
         return self.source(source, stream), stream, bolt
 
 
 def check_aggregate_bolt(name: str, bolt: AggregateBolt) -> None:
-    """Checks what can be known without the streams that a bolt receives; raises `TopologyError`."""
+    """Checks an `AggregateBolt` before the streams that it receives are known; raises `TopologyError`."""
     with as_topology_error(f"bolt {name!r}: "):
         check_choice("emit_on of an AggregateBolt", bolt.emit_on, EmitOn)
     spec = getattr(bolt, "window", None)
@@ -117,9 +120,9 @@ def check_aggregate_bolt(name: str, bolt: AggregateBolt) -> None:
         raise TopologyError(f"bolt {name!r} is an AggregateBolt without windows: declare window = {_HINT} in its class")
     problem = ""
     if spec.gap is None and (spec.seconds is None or spec.every_seconds is None):
-        problem = "counts tuples, and its order after a replay is another one"
+        problem = "counts tuples, and a replay changes their order"
     elif spec.timestamp is None:
-        problem = "goes by the task's clock, which a replay does not repeat: add with_timestamp_field(…)"
+        problem = "uses the task's clock, and a replay comes at another time: add with_timestamp_field(…)"
     elif spec.watermark_interval != WindowSpec.__dataclass_fields__["watermark_interval"].default:
         problem = "has a watermark interval, which is for a WindowedBolt: leave it out"
     if problem:
@@ -133,7 +136,7 @@ def check_aggregate_bolt(name: str, bolt: AggregateBolt) -> None:
     if spec.gap is not None and has_update and type(bolt).merge is AggregateBolt.merge:
         raise TopologyError(
             f"bolt {name!r} has sessions, and a tuple may join two of them: define merge(), which returns the value of "
-            "both"
+            "the joined session"
         )
     streams = {stream.name: stream for stream in bolt.streams}
     if DEFAULT_STREAM not in streams or streams[DEFAULT_STREAM].direct:
@@ -146,7 +149,7 @@ def check_aggregate_bolt(name: str, bolt: AggregateBolt) -> None:
 
 
 def window_spec(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt) -> StateSpec:
-    """The values of a bolt's windows; checks the streams that it receives. Raises `TopologyError`."""
+    """The spec of the values of a bolt's windows; checks the streams that it receives. Raises `TopologyError`."""
     check_event_time(manifest, bolt, made.window)
     try:
         values = WindowValues(made, input_types(manifest, bolt.name))
@@ -161,7 +164,7 @@ def window_spec(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt) -> 
 
 
 def windowed(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt, state: StateManifest) -> StateManifest:
-    """The state of a bolt's windows, given that of its keys. Raises `TopologyError` if the results do not fit."""
+    """The state with the window start in its key. Raises `TopologyError` if the results do not fit their stream."""
     if WINDOW_START.name in {field.name for field in state.key}:
         raise TopologyError(f"bolt {bolt.name!r} is grouped by {WINDOW_START.name!r}, a name of the SDK: rename it")
     values = WindowValues(made, input_types(manifest, bolt.name))
@@ -177,15 +180,15 @@ def check_sources(manifest: Manifest, made: Mapping[str, Any]) -> None:
             continue
         if not manifest.acking:
             raise TopologyError(
-                f"bolt {bolt.name!r} is an AggregateBolt, whose windows close by what is done, which is not "
+                f"bolt {bolt.name!r} is an AggregateBolt, whose windows close when messages are done, which is not "
                 'known with at_most_once: build the topology with guarantee="at_least_once" or "exactly_once"'
             )
         for spout in manifest.spouts_upstream(bolt.name):
             mode = getattr(made.get(spout.name), "mode", None)
             if mode not in (None, "at_least_once"):
                 raise TopologyError(
-                    f"bolt {bolt.name!r} is an AggregateBolt, whose windows close by what is done, and spout "
-                    f"{spout.name!r} with mode={mode!r} commits what is not: leave mode out"
+                    f"bolt {bolt.name!r} is an AggregateBolt, whose windows close when messages are done, and spout "
+                    f"{spout.name!r} with mode={mode!r} commits messages that are not done: leave mode out"
                 )
 
 

@@ -1,4 +1,4 @@
-"""Checks of bolts that answer the messages of spouts."""
+"""Checks bolts that answer the messages of spouts."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ _ANSWERING: Final = (Bolt, BasicBolt, BatchBolt, StatefulBolt, AsyncBolt)
 
 
 def check_answers(manifest: Manifest, made: Mapping[str, Any]) -> None:
-    """Raises `TopologyError` for a bolt with `answers` that cannot answer, or whose answers nothing can wait for."""
+    """Raises `TopologyError` for a bolt with `answers` that cannot answer, or receives no messages to answer."""
     for bolt in manifest.bolts:
         if not bolt.answers:
             continue

@@ -1,4 +1,4 @@
-"""Settings of a topology that follow from its `AsyncBolt`s: the largest tree age, and how long a stop takes."""
+"""Settings of a topology that depend on its `AsyncBolt`s: the largest tree age, and the stop timeout."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,9 +13,9 @@ from tuple_tree.manifest import MAX_TREE_AGE_TICKS, TREE_AGE_TIMEOUTS, Guarantee
 def default_tree_age_ms(
     spouts: Sequence[SpoutManifest], tick_ms: int, guarantee: Guarantee, made: Mapping[str, Any]
 ) -> int:
-    """The largest tree age unless it is set, in milliseconds: with room for the time limits of all `AsyncBolt`s.
+    """The default of the largest tree age in milliseconds, which includes the time limits of all `AsyncBolt`s.
 
-    A tree may pass through all of them. It is no longer than a ledger can hold.
+    A tree may pass through all of them. The age is no larger than a ledger can hold.
     """
     timeouts_ms = TREE_AGE_TIMEOUTS * max(spout.timeout_ms for spout in spouts)
     if guarantee == "at_most_once":
@@ -25,7 +25,7 @@ def default_tree_age_ms(
 
 
 def longest_stop(manifest: Manifest, made: Mapping[str, Any]) -> float:
-    """Checks the settings of all `AsyncBolt`s; returns for how many seconds a stop waits at most."""
+    """Checks the settings of all `AsyncBolt`s; returns the longest stop timeout of a bolt in seconds."""
     own = (AsyncSettings.of(name, bolt, manifest).stop_timeout for name, bolt in _async_bolts(made))
     return max((STOP_TIMEOUT, *own))
 

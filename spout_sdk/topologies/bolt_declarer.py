@@ -10,12 +10,12 @@ from tuple_tree.streams import DEFAULT_STREAM
 
 
 class BoltDeclarer:
-    """Declares what a bolt receives; each method adds a subscription and returns the declarer.
+    """Declares the streams that a bolt receives; each method adds a subscription and returns the declarer.
 
     Attributes:
-        subscriptions: what was declared so far.
-        groupings: the custom ones of them.
-        even_shuffles: shuffle groupings that do not follow the load: emitting component, stream and bolt.
+        subscriptions: the subscriptions so far.
+        groupings: emitting component, stream and bolt → factory of the custom grouping.
+        even_shuffles: emitting component, stream and bolt of the shuffle groupings that are not load-aware.
     """
 
     def __init__(self, name: str) -> None:
@@ -25,39 +25,40 @@ class BoltDeclarer:
         self.even_shuffles: set[tuple[str, str, str]] = set()
 
     def shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM, *, load_aware: bool = True) -> "BoltDeclarer":
-        """Spreads the tuples of a stream over the bolt's tasks: evenly, unless the load of the tasks differs.
+        """Distributes the tuples of a stream over the bolt's tasks: evenly, unless the load of the tasks differs.
 
         Args:
             source: the component that emits.
             stream: one of its streams.
-            load_aware: whether slow tasks receive less, by the statistics that tasks publish; False for a round robin
-                in any case. A component in Spark spreads evenly.
+            load_aware: whether slow tasks receive fewer tuples, by the statistics that tasks publish; False for a round
+                robin in any case. A component in Spark always distributes evenly.
         """
         if not load_aware:
             self.even_shuffles.add((source, stream, self._name))
         return self._subscribe(source, stream, "shuffle")
 
     def fields_grouping(self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """Tuples with equal values in these fields go to the same task.
+        """Sends tuples with equal values in these fields to the same task.
 
         The fields must be text, bytes, integers or booleans.
         """
         return self._subscribe(source, stream, "fields", fields)
 
     def global_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """All tuples go to the bolt's lowest task."""
+        """Sends all tuples to the bolt's task with the lowest number."""
         return self._subscribe(source, stream, "global")
 
     def all_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """Every task receives a copy of every tuple."""
+        """Sends a copy of every tuple to each task."""
         return self._subscribe(source, stream, "all")
 
     def partial_key_grouping(
         self, source: str, fields: Sequence[str] | str, stream: str = DEFAULT_STREAM
     ) -> "BoltDeclarer":
-        """Tuples with equal values in these fields go to one of two tasks, to that which was sent less.
+        """Sends tuples with equal values in these fields to two tasks, each tuple to the one that was sent fewer.
 
-        The load is even where few values are frequent; what is kept by field has to be merged downstream.
+        This balances the load if some values are frequent. Results of the two tasks for a value must be merged
+        downstream.
         """
         return self._subscribe(source, stream, "partial_key", fields)
 
@@ -70,25 +71,25 @@ class BoltDeclarer:
         return self._subscribe(source, stream, "local")
 
     def local_or_shuffle_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """As `local_grouping` if the bolt can be chained and has as many tasks as its source; otherwise a shuffle."""
+        """As `local_grouping` if the bolt can be chained and has the tasks of its source; else `shuffle_grouping`."""
         return self._subscribe(source, stream, "local_or_shuffle")
 
     def none_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """Any task will do; as `shuffle_grouping`."""
+        """Sends each tuple to any task; the same as `shuffle_grouping`."""
         return self._subscribe(source, stream, "none")
 
     def direct_grouping(self, source: str, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """The component that emits names the task, with `emit_direct`; the stream must be declared `direct`."""
+        """Lets the emitting component choose the task, with `emit_direct`; the stream must be declared `direct`."""
         return self._subscribe(source, stream, "direct")
 
     def custom_grouping(self, source: str, factory: CustomFactory, stream: str = DEFAULT_STREAM) -> "BoltDeclarer":
-        """A grouping of your own.
+        """Uses your own grouping.
 
         Args:
             source: the component that emits.
-            factory: a `CustomGrouping` class, or a callable without arguments that returns one, called once for each
+            factory: a `CustomGrouping` class, or a callable without arguments that returns one; called once for each
                 task that emits.
-            stream: one of the source's.
+            stream: one of the source's streams.
         """
         if isinstance(factory, type):
             check_signatures(f"custom grouping of bolt {self._name!r}", factory)

@@ -1,4 +1,4 @@
-"""Checks of the options of a bolt: what follows when its `execute` raises."""
+"""Checks the options of a bolt that say what happens when its `execute` raises."""
 
 from typing import Any, Final
 
@@ -8,11 +8,11 @@ from spout_sdk.errors import TopologyError
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import Manifest
 
-_MOST_ADDED: Final = 10_000  # delays that are added up
+_MOST_ADDED: Final = 10_000  # largest number of delays that are added up
 
 
 def check_options(name: str, options: BoltOptions, made: Any) -> None:
-    """Raises `TopologyError` if an option of a bolt is invalid, or is not for the kind of bolt that was `made`."""
+    """Raises `TopologyError` if an option of a bolt is invalid, or is not for the kind of bolt that `made` is."""
     of = f"of bolt {name!r}"
     check_choice(f"on_exception {of}", options.on_exception, OnException)
     check_choice(f"on_exhausted {of}", options.on_exhausted, OnExhausted)
@@ -36,7 +36,7 @@ def check_options(name: str, options: BoltOptions, made: Any) -> None:
 
 
 def check_retries(manifest: Manifest, name: str, options: BoltOptions) -> None:
-    """Raises `TopologyError` if the tuples of a bolt cannot be retried, or not as often as its policy says."""
+    """Raises `TopologyError` if a bolt's tuples cannot be retried, or if its retries exceed the largest tree age."""
     if options.on_exception != "retry":
         return
     if not manifest.acking:
@@ -51,6 +51,6 @@ def check_retries(manifest: Manifest, name: str, options: BoltOptions) -> None:
         if seconds >= limit:
             raise TopologyError(
                 f"bolt {name!r} retries a tuple after {seconds:g} s, with retry {failures}, but its trees fail at "
-                f"max_tree_age, {limit:g} s, and are replayed: give the RetryPolicy shorter delays or less "
+                f"max_tree_age, {limit:g} s, and are replayed: give the RetryPolicy shorter delays or fewer "
                 "max_retries, or raise max_tree_age of the TopologyBuilder"
             )

@@ -1,4 +1,4 @@
-"""The builder of topologies, which rejects invalid ones before anything runs."""
+"""The builder of topologies, which rejects invalid topologies before they run."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -50,7 +50,7 @@ from tuple_tree.routing import CustomFactory
 from tuple_tree.streams import Stream
 
 AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
-"""Makes the instance of a task; of an external component, a function for what runs it."""
+"""Creates the instance of a task; for an external component, a function that its runner calls, such as Spark."""
 
 _SPOUTS: Final = (Spout, KafkaSpout)
 _BOLTS: Final = (
@@ -67,27 +67,28 @@ _BOLTS: Final = (
 )
 _MAX_PENDING: Final = 10_000
 _MAX_PENDING_EXTERNAL: Final = 200_000
-_TRANSACTION_TUPLES: Final = 100  # of a record with `exactly_once`, unless given
+_TRANSACTION_TUPLES: Final = 100  # default of `pack_tuples` with `exactly_once`
 
 
 class TopologyBuilder:
     """Collects spouts, bolts and their subscriptions.
 
     Args:
-        name: of the topology, the first part of all its topics.
-        guarantee: `at_least_once` follows trees and replays; `at_most_once` follows none, a spout's `ack` is called at
-            once, and a bolt's input is committed before it is executed; `exactly_once` makes each process of a bolt
-            consume, produce, ack and commit in one Kafka transaction.
-        ack_partitions: how many acker partitions there are; never changed while the topology lives.
+        name: name of the topology, the first part of the names of its topics.
+        guarantee: with `at_least_once`, trees are followed and failed messages are replayed; with `at_most_once`, no
+            trees are followed, a spout's `ack` is called at once, and a bolt's input is committed before it is
+            executed; with `exactly_once`, each process of a bolt consumes, produces, acks and commits in one Kafka
+            transaction.
+        ack_partitions: number of partitions of the ack log; it cannot be changed later.
         message_timeout: seconds without progress after which a tree fails.
-        max_tree_age: seconds after which a tree fails whatever its progress; unless given, 10 message timeouts, and
-            the `time_limit` of each `AsyncBolt`.
-        tick: seconds; a timeout fires at most one tick late, or two if it is not a multiple of the tick. Unless given,
-            the largest part of the smallest message timeout that is no longer than a second.
-        max_spout_pending: how many trees a spout task may have open; unless given, 10,000, and 200,000 of a spout with
+        max_tree_age: seconds after which a tree fails in any case; by default 10 message timeouts plus the `time_limit`
+            of each `AsyncBolt`.
+        tick: seconds; a timeout fires at most one tick late, or two if it is not a multiple of the tick. By default the
+            largest part of the smallest message timeout that is no longer than a second.
+        max_spout_pending: largest number of open trees of a spout task; by default 10,000, and 200,000 for a spout with
             `external=True`: in Spark, half of them are a micro-batch.
-        pack_tuples: how many tuples a record between components carries at most; fewer where it would exceed 256 KiB.
-            1,000 unless given; with `exactly_once` 100, as a bolt must execute a record within a transaction.
+        pack_tuples: largest number of tuples in a record between components; a record has fewer if it would exceed
+            256 KiB. By default 1,000; with `exactly_once` 100, because a bolt must execute a record in one transaction.
 
     Raises:
         TopologyError: for an invalid name or number.
@@ -118,10 +119,10 @@ class TopologyBuilder:
             pack_tuples = _TRANSACTION_TUPLES if guarantee == "exactly_once" else MAX_ROWS
         self._pack_tuples = check_count("pack_tuples", pack_tuples)
         self._spouts: list[SpoutManifest] = []
-        # Each without its subscriptions, and their declarer.
+        # Manifests without subscriptions, each with the declarer of its subscriptions.
         self._bolts: list[tuple[BoltManifest, BoltDeclarer]] = []
         self._factories: dict[str, Any] = {}
-        self._made: dict[str, Any] = {}  # the class of each, or an instance where arguments declare what it does
+        self._made: dict[str, Any] = {}  # component → its class, or an instance if constructor arguments matter
         self._options: dict[str, BoltOptions] = {}
         self._hooks: list[HookFactory] = []
 
@@ -129,7 +130,7 @@ class TopologyBuilder:
         """Adds a hook to every task of the SDK's components.
 
         Args:
-            factory: a `TaskHook` class, or a callable without arguments that returns one, called once a task.
+            factory: a `TaskHook` class, or a callable without arguments that returns one; called once for each task.
         """
         if isinstance(factory, type):
             check_signatures("hook", factory)
@@ -152,16 +153,17 @@ class TopologyBuilder:
 
         Args:
             name: unique within the topology.
-            factory: a `Spout` class, or a callable without arguments that returns one, called once a task.
-            tasks: how many there are.
-            message_timeout: seconds; the topology's unless given.
-            max_spout_pending: open trees a task; the topology's unless given.
-            external: whether something else than this SDK runs it, such as Spark. Then the factory is its source: the
-                name of a topic, or a function that is called there; in Spark, `source(spark)`.
-            streams: what an external spout emits; one stream if its source is a topic.
-            outcomes: of a spout that reads topics, a topic that gets a record for each message that has ended, with its
-                key: what became of it, when, and after how many attempts. It must exist. See `outcome_stream`.
-            outcomes_codec: of these records, `json` or `avro`.
+            factory: a `Spout` class, or a callable without arguments that returns one; called once for each task.
+            tasks: number of tasks.
+            message_timeout: seconds without progress after which a tree fails; by default the topology's.
+            max_spout_pending: largest number of open trees of a task; by default the topology's.
+            external: whether another program runs it, such as Spark. Then the factory is its source: the name of a
+                topic, or a function that is called there; in Spark, `source(spark)`.
+            streams: the streams of an external spout; a single stream if its source is a topic.
+            outcomes: for a spout that reads topics: an existing topic to which the spout writes a record for each
+                message that has ended, with the message's key, its outcome, the time, and the number of attempts. See
+                `outcome_stream`.
+            outcomes_codec: the codec of these records: `json` or `avro`.
 
         Raises:
             TopologyError: if the spout is invalid.
@@ -207,24 +209,24 @@ class TopologyBuilder:
 
         Args:
             name: unique within the topology.
-            factory: a `Bolt` or `BasicBolt` class, or a callable without arguments that returns one, called once a
-                task.
-            tasks: how many there are.
-            on_exception: what becomes of a tuple whose `execute` raised: `fail` it, `retry` it in its task, `crash` the
-                process, or `dead_letter` its record and ack it.
-            retry: when a tuple is executed again, with `on_exception="retry"` and `collector.retry`. By default, until
-                it is acked, after 0, 0.2, 0.4 … 10 seconds.
-            on_exhausted: what becomes of a tuple after `max_retries` of the policy: `fail` it, or `dead_letter`.
+            factory: a class of a bolt, such as `Bolt` or `BasicBolt`, or a callable without arguments that returns an
+                instance; called once for each task.
+            tasks: number of tasks.
+            on_exception: what to do with a tuple whose `execute` raised: `fail` it, `retry` it in its task, `crash` the
+                process, or write its record to the dead letters and ack it (`dead_letter`).
+            retry: when a tuple is executed again, with `on_exception="retry"` and `collector.retry`. By default after
+                0, 0.2, 0.4 … 10 seconds, until it is acked.
+            on_exhausted: what to do with a tuple after `max_retries` of the policy: `fail` it, or `dead_letter`.
             max_consecutive_failures: number of tuples in a row whose `execute` raised, after which the task pauses; 0
                 for no limit. By default 10 with `fail` and `retry`, and no limit otherwise.
-            on_consecutive_failures: `pause`, or `stop` the component permanently.
-            tick_interval: seconds between tick tuples, with which `execute` is called, too; the class's unless given.
-            external: whether something else than this SDK runs it, such as Spark. Then the factory is a function that
-                is called there; in Spark, `transform(rows)`, or `sink(rows, batch_id)` of a bolt without streams.
-            streams: what an external bolt emits.
+            on_consecutive_failures: `pause` the task, or `stop` the component permanently.
+            tick_interval: seconds between tick tuples, with which `execute` is also called; by default the class's.
+            external: whether another program runs it, such as Spark. Then the factory is a function that is called
+                there; in Spark, `transform(rows)`, or `sink(rows, batch_id)` for a bolt without streams.
+            streams: the streams of an external bolt.
 
         Returns:
-            The declarer of the streams that the bolt receives.
+            The declarer of the bolt's subscriptions.
 
         Raises:
             TopologyError: if the bolt is invalid.
@@ -260,7 +262,7 @@ class TopologyBuilder:
         return declarer
 
     def build(self) -> Topology:
-        """Checks and returns the topology.
+        """Checks the topology, and returns it.
 
         Raises:
             TopologyError: if the topology is invalid; the message says what to change.

@@ -62,7 +62,7 @@ class _Chains:
         return bolt.model_copy(update={"tasks": source.tasks, "subscriptions": (chained,)})
 
     def _source(self, bolt: BoltManifest) -> SpoutManifest | BoltManifest | None:
-        """The source of a bolt; None if it is not declared, which the check of the manifest rejects."""
+        """The source of a bolt; None if it is not declared, which the manifest's check rejects later."""
         name = bolt.subscriptions[0].source
         if name not in self._declared:
             return None
@@ -76,14 +76,14 @@ class _Chains:
             self._ahead.pop()
 
     def _why_not(self, bolt: BoltManifest, subscription: Subscription) -> str:
-        """Why a bolt cannot be chained, and what to do; an empty string if it can."""
+        """The reason why a bolt cannot be chained, and a fix; an empty string if it can be chained."""
         source, made = self._declared.get(subscription.source), self._made.get(bolt.name)
         if len(bolt.subscriptions) > 1:
             return "it has several subscriptions, and a chained bolt has one: remove the others"
         if bolt.external or (source is not None and source.external):
             return "one of them is external, and a chained bolt runs in the process of its source: run both in the SDK"
         if _is(made, AnyStatefulBolt):
-            return "it has a state, whose keys have to reach one task each: use fields_grouping"
+            return "it has a state, and all tuples of a key must reach the same task: use fields_grouping"
         if _is(made, WindowedBolt):
             return "its windows hold inputs by their offsets in its inbox, and a chained bolt has none"
         if _is(self._made.get(subscription.source), WindowedBolt):

@@ -1,4 +1,4 @@
-"""Checks of the builder: streams, groupings, tick intervals, guarantees, external components."""
+"""Checks components, streams, groupings, tick intervals, guarantees, and external components."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil
@@ -24,7 +24,7 @@ from tuple_tree.streams import Stream
 _DECLARED_BY_INSTANCES: Final = (KafkaSpout, KafkaBolt, WindowedBolt, AnyStatefulBolt)
 _GROUPABLE: Final = frozenset({"string", "bytes", "int", "long", "boolean", "null", "enum", "fixed"})
 _LONGEST_TICK_MS: Final = 1_000
-# Methods of other kinds: where a class defines them, it does not work as its author expects.
+# Methods that the SDK never calls: a class that defines one does not work as its author expects.
 _NEVER_CALLED: Final[Mapping[type, Mapping[str, str]]] = {
     AsyncBolt: {name: f"write async def {name}_async" for name in ("prepare", "execute", "cleanup")},
     WindowedBolt: {"execute": "write def execute_window"},
@@ -37,7 +37,7 @@ _NEVER_CALLED: Final[Mapping[type, Mapping[str, str]]] = {
 
 
 def default_tick_ms(spouts: Sequence[SpoutManifest]) -> int:
-    """A tick of at most a second whose multiples meet the smallest message timeout, to within rounding."""
+    """The largest tick of at most a second that divides the smallest message timeout, up to rounding."""
     smallest = min(spout.timeout_ms for spout in spouts)
     return ceil(smallest / ceil(smallest / _LONGEST_TICK_MS))
 
@@ -45,17 +45,17 @@ def default_tick_ms(spouts: Sequence[SpoutManifest]) -> int:
 def check_component(
     name: str, factory: Any, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
 ) -> tuple[tuple[Stream, ...], Any]:
-    """The streams, and the class or instance that declares them; None of an external component."""
+    """Checks a component; returns its streams, and the class or instance that declares them, or None if external."""
     if external:
         return _checked_streams(name, tuple(streams or ())), None
     if not callable(factory):
         raise TopologyError(
             f"component {name!r} is given a {type(factory).__name__}: pass its class, or a callable without arguments, "
-            "because each task makes an instance of its own; add external=True if something else runs it, such as Spark"
+            "because each task creates its own instance; add external=True if another program runs it, such as Spark"
         )
     if streams is not None:
         raise TopologyError(f"component {name!r} is given streams: declare them in its class, as `streams`")
-    # The class that a function makes is known only by calling it, as Storm makes components at submission.
+    # A function must be called to know the class of its result; Storm also creates components at submission.
     cls = _class_of(factory)
     made: Any = _made(name, factory) if cls is None else None
     cls = cls or type(made)
@@ -74,7 +74,7 @@ def check_component(
                     f"method: {instead}"
                 )
     if made is None:
-        # Topics, streams and windows of these may be arguments.
+        # Constructor arguments may set the topics, streams and windows of these classes.
         made = _made(name, factory) if issubclass(cls, _DECLARED_BY_INSTANCES) else cls
     return _checked_streams(name, tuple(made.streams)), made
 
@@ -93,8 +93,8 @@ def _made(name: str, factory: Any) -> Any:
         raise
     except Exception as error:  # any exception of a user's component
         raise TopologyError(
-            f"component {name!r} cannot be made to see what it declares: {type(error).__name__}: {error}; what "
-            "it needs of the place where it runs belongs in prepare(), of a spout in open()"
+            f"component {name!r} cannot be created to read its declarations: {type(error).__name__}: {error}; move "
+            "code that needs the machine where it runs to prepare(), or to open() of a spout"
         ) from error
 
 
@@ -134,7 +134,7 @@ def _is_groupable(type_: Any) -> bool:
 
 
 def check_groupable(manifest: Manifest, bolt: BoltManifest) -> None:
-    """Rejects groupings by fields whose values do not have one form in every language."""
+    """Rejects groupings by fields whose values are not encoded alike in every language."""
     for subscription in bolt.subscriptions:
         for field in manifest.stream(subscription.source, subscription.stream).fields:
             if field.name in subscription.fields and not _is_groupable(field.type):
@@ -144,7 +144,7 @@ def check_groupable(manifest: Manifest, bolt: BoltManifest) -> None:
                 )
 
 
-# For a broker that checks for hanging transactions every few seconds, and for a process to start.
+# Time for a broker, which checks for transaction timeouts every few seconds, and for a process to start.
 _MARGIN_MS: Final = 7_000
 # The shortest message timeout with `exactly_once`.
 SHORTEST_TIMEOUT_MS: Final = SESSION_MS + TRANSACTION_MS + _MARGIN_MS
@@ -153,9 +153,9 @@ SHORTEST_TIMEOUT_MS: Final = SESSION_MS + TRANSACTION_MS + _MARGIN_MS
 def check_outcomes(
     spout: str, made: Any, given: str | None, codec: OutcomesCodec, guarantee: Guarantee, *, external: bool
 ) -> OutcomesManifest | None:
-    """Where a spout writes outcomes, as given to `set_spout` or to the `KafkaSpout`; None if it does not.
+    """The topic and codec of a spout's outcomes, as given to `set_spout` or to the `KafkaSpout`; None without outcomes.
 
-    `made` is the spout, or the source of an external one. Raises `TopologyError` if it cannot write them.
+    `made` is the spout, or the source of an external spout. Raises `TopologyError` if it cannot write outcomes.
     """
     if given is None and isinstance(made, KafkaSpout):
         given, codec = made.outcomes, made.outcomes_codec
@@ -169,7 +169,7 @@ def check_outcomes(
         sources: tuple[str, ...] = made.topics
         mode = made.mode or mode
     elif external:
-        # What a function has as its source, the job checks.
+        # The Spark job checks the topics that a function reads.
         sources = (made,) if isinstance(made, str) else ()
     else:
         raise TopologyError(
@@ -196,20 +196,20 @@ def check_guarantee(manifest: Manifest) -> None:
                 f"the message timeout of spout {spout.name!r} is {spout.timeout_ms / 1000:g} s: with exactly_once it "
                 f"must be at least {SHORTEST_TIMEOUT_MS / 1000:g} s. When a bolt's process dies, it takes its group up "
                 f"to {SESSION_MS / 1000:g} s to notice, and its transaction up to {TRANSACTION_MS / 1000:g} s to time "
-                "out; a tree that fails meanwhile is replayed, and its outputs are there twice"
+                "out; a tree that fails meanwhile is replayed, and its outputs are duplicated"
             )
     for bolt in manifest.bolts:
         receivers = [each.name for each in manifest.bolts if any(s.source == bolt.name for s in each.subscriptions)]
         if bolt.external and receivers:
             raise TopologyError(
-                f"bolt {bolt.name!r} does not run in this SDK, and what Spark writes again after a failure is there "
-                f"twice: with exactly_once it cannot emit to {', '.join(receivers)}. Make it the last one, or build "
-                'the topology with guarantee="at_least_once"'
+                f"bolt {bolt.name!r} does not run in this SDK, and Spark writes duplicates after a failure: with "
+                f"exactly_once it cannot emit to {', '.join(receivers)}. Make it the last bolt, or build the topology "
+                'with guarantee="at_least_once"'
             )
 
 
 def check_kafka_spout(spout: KafkaSpout, number: int, guarantee: Guarantee) -> None:
-    """Rejects a `KafkaSpout`, the spout with this number from 1 on, that cannot run in a topology."""
+    """Rejects a `KafkaSpout` that cannot run in the topology; `number` is its number among the spouts, from 1."""
     if number > MAX_SPOUTS:
         raise TopologyError(
             f"a KafkaSpout is spout number {number} of its topology, and positional roots have room for {MAX_SPOUTS}: "
@@ -217,13 +217,13 @@ def check_kafka_spout(spout: KafkaSpout, number: int, guarantee: Guarantee) -> N
         )
     if spout.mode == "at_least_once" and guarantee == "at_most_once":
         raise TopologyError(
-            "a KafkaSpout with mode at_least_once needs a topology that follows trees: give the topology another "
-            "guarantee than at_most_once, or leave mode out"
+            "a KafkaSpout with mode at_least_once needs a topology that follows trees: build the topology with "
+            "at_least_once or exactly_once, or leave mode out"
         )
 
 
 def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
-    """Checks what an external spout was declared with: a topic, or a function that is never called here."""
+    """Checks the source of an external spout: a topic, or a function, which is not called."""
     if not isinstance(source, str):
         check_function("spout", name, source, "the name of a topic, or a function, source(spark) in Spark")
     else:
@@ -243,8 +243,8 @@ def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
 def check_function(kind: str, name: str, given: Any, wanted: str) -> None:
     if isinstance(given, type) and issubclass(given, AnySpout | AnyBolt):
         raise TopologyError(
-            f"{kind} {name!r} is external and given the class {given.__name__}, which nothing but this SDK runs: take "
-            f"external=True away, or pass {wanted}"
+            f"{kind} {name!r} is external and given the class {given.__name__}, which only this SDK can run: remove "
+            f"external=True, or pass {wanted}"
         )
     if not callable(given):
         raise TopologyError(f"{kind} {name!r} is external and given a {type(given).__name__}: pass {wanted}")

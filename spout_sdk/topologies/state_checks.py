@@ -1,4 +1,4 @@
-"""Checks of the builder: bolts with a state, and the guarantee of each state in words."""
+"""Checks bolts with a state, and describes the guarantee of each state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -38,7 +38,7 @@ def with_states(manifest: Manifest, made: Mapping[str, Any]) -> Manifest:
 
 
 def state_guarantees(manifest: Manifest, made: Mapping[str, Any]) -> dict[str, str]:
-    """In words, what each state guarantees of replayed messages, by bolt."""
+    """Bolt → a description of what its state guarantees for replayed messages."""
     return {bolt.name: _guarantee(manifest, bolt, made) for bolt in manifest.bolts if bolt.state is not None}
 
 
@@ -121,7 +121,7 @@ def _check_initial(bolt: str, state: StateManifest, initial: Any) -> None:
 
 
 def _kind(field: Field) -> str:
-    """The type of a field of a key; integers of any width have the same form."""
+    """The type of a field of a key; integers of any width are encoded alike."""
     return "long" if field.type in _INTEGERS else str(field.type)
 
 
@@ -130,7 +130,7 @@ def _shown(fields: Sequence[Field]) -> str:
 
 
 def _not_in_json(type_: Any) -> Any:
-    """The first type within a type that JSON lacks, or None."""
+    """The first part of a type that JSON lacks, or None."""
     if isinstance(type_, list | tuple):
         return next(filter(None, map(_not_in_json, type_)), None)
     if not isinstance(type_, Mapping):

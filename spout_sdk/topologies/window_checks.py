@@ -1,4 +1,4 @@
-"""Checks of the builder: windows, against the streams and the timeouts of the spouts whose tuples reach them."""
+"""Checks windows against the streams that they receive, and the message timeouts of the spouts upstream."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,10 +23,10 @@ _WIDER: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def check_windows(manifest: Manifest, made: Mapping[str, Any]) -> bool:
-    """Checks the windows of every bolt against the spouts whose tuples reach it; raises `TopologyError`.
+    """Checks the windows of every bolt against the spouts upstream; raises `TopologyError`.
 
-    `made` has an instance of each bolt with windows. Returns whether some of them ack what is emitted for a tuple
-    before they ack the tuple (ADR 26).
+    `made` has an instance of each bolt with windows. Returns whether some bolts ack the tuples that are emitted for a
+    tuple before they ack that tuple (ADR 26).
     """
     acks_ahead = False
     for bolt in manifest.bolts:
@@ -46,8 +46,8 @@ def check_windows(manifest: Manifest, made: Mapping[str, Any]) -> bool:
             check_event_time(manifest, bolt, spec)
         elif manifest.guarantee == "exactly_once" and spec.seconds is not None and not spec.is_tumbling:
             raise TopologyError(
-                f"bolt {bolt.name!r} with {spec} goes by when its task executes a tuple, which is another time after a "
-                "restart, so that tuples would be in other windows again: with exactly_once, take the time from the "
+                f"bolt {bolt.name!r} with {spec} uses the time when its task executes a tuple, which differs after a "
+                "restart, so that tuples would be in other windows: with exactly_once, take the time from the "
                 "tuples, with_timestamp_field(), or use tumbling windows or windows of a count"
             )
         spouts = manifest.spouts_upstream(bolt.name)
@@ -75,7 +75,7 @@ def _spec(name: str, bolt: Any) -> WindowSpec | None:
 
 
 def _check_metadata(bolt: BoltManifest, spec: WindowSpec) -> None:
-    """Rejects windows whose state may not fit beside a committed offset."""
+    """Rejects windows whose state may not fit into the metadata of a committed offset."""
     sources = [(each.source, each.stream) for each in bolt.subscriptions]
     size = len(read_metadata(2**63 - 1, longest_progress(spec, sources)).encode())
     if size > LARGEST_METADATA:
@@ -87,7 +87,7 @@ def _check_metadata(bolt: BoltManifest, spec: WindowSpec) -> None:
 
 
 def check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec) -> None:
-    """Checks the field of the time, and the stream of late tuples; raises `TopologyError`."""
+    """Checks the timestamp field and the stream of late tuples; raises `TopologyError`."""
     late: dict[str, Any] = {}
     if spec.late_stream is not None:
         streams = {stream.name: {field.name: field.type for field in stream.fields} for stream in bolt.streams}
@@ -121,7 +121,7 @@ def check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec) -
 
 
 def takes(wanted: Any, given: Any) -> bool:
-    """Whether a field of one Avro type takes every value of another."""
+    """Whether a field of the Avro type `wanted` takes every value of the type `given`."""
     wanted, given = (each if isinstance(each, list) else [each] for each in (wanted, given))
     return all(branch in wanted or any(wider in wanted for wider in _WIDER.get(str(branch), ())) for branch in given)
 
@@ -139,15 +139,16 @@ def _check_timeout(bolt: str, spec: WindowSpec, spout: SpoutManifest) -> None:
 
 
 def _warn_if_never_full(manifest: Manifest, bolt: str, spec: WindowSpec, spouts: list[SpoutManifest]) -> None:
-    """Warns of a window by count that is larger than what spouts may have open, if only spouts feed the bolt.
+    """Warns of a window by count that is larger than the number of trees that spouts may have open.
 
-    Then each open tree has one tuple for a task. It is not an error, because untracked tuples are not counted as open.
+    It checks only bolts that receive tuples only from spouts, because then each open tree has one tuple for the bolt.
+    It is not an error, because untracked tuples are not limited.
     """
     fed_by = {subscription.source for subscription in getattr(manifest.component(bolt), "subscriptions", ())}
     if spec.count is None or spec.flush_after is not None or fed_by != {spout.name for spout in spouts}:
         return
     room = sum(spout.tasks * spout.max_pending for spout in spouts)
-    # By the clock, a window lets a tuple go when one more comes than it holds.
+    # A window by count that slides by time acks a tuple only when one more comes than it holds.
     needed = spec.count + 1 if spec.every_count is None else spec.count
     if needed > room:
         logger.warning(

@@ -1,4 +1,4 @@
-"""Calls a `WindowedBolt`: puts tuples into its windows, and acks each when it leaves its last."""
+"""Calls a `WindowedBolt`: puts tuples into its windows, and acks each tuple when it leaves its last window."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from spout_sdk.windows.policies import SECOND, Window
 from spout_sdk.windows.replays import Output, Replays
 
 UNSEEN: Final = "in no window"
-"""The user counter of tuples that left without having been in any window."""
+"""The user counter of tuples that were acked without having been in any window."""
 
 
 @adapter_of.register(WindowedBolt)
@@ -36,9 +36,9 @@ class WindowAdapter(BoltAdapter):
         super().__init__(bolt, task, collector, outcomes, options)
         context = task.context
         self._now = context.now
-        self._reset_every = context.manifest.reset_seconds  # held trees: restarted after that, or twice that
+        self._reset_every = context.manifest.reset_seconds  # timeouts of held trees are reset after this, or twice this
         self._reset_at, self._reset_up_to = self._now() + self._reset_every, NOWHERE
-        # Of its own: a call that returns says nothing about the windows.
+        # Separate failures for windows: an `execute` that returns does not mean that a window has succeeded.
         never_pauses = replace(options, max_consecutive_failures=options.max_consecutive_failures or 0)
         self.state = Replays(context.manifest.ack_partitions)
         self._window_failures = ExecuteFailures(task, outcomes, never_pauses)
@@ -65,7 +65,7 @@ class WindowAdapter(BoltAdapter):
 
     @property
     def progress(self) -> str:
-        """Which windows have closed."""
+        """The progress of the fold, which says which windows have closed."""
         return self._fold.progress
 
     def resume(self, progress: str, offset: int) -> None:
@@ -81,7 +81,7 @@ class WindowAdapter(BoltAdapter):
             fold.take(tuple_, self._clock())
 
     def _reset_timeouts(self) -> None:
-        """Restarts the clocks of the trees of what was held at the last call already."""
+        """Resets the timeouts of the trees of tuples that were already held at the last call."""
         for tuple_ in self._fold.held:
             if (tuple_.offset, tuple_.index) <= self._reset_up_to:
                 self._effects.reset_timeout(tuple_)
@@ -92,7 +92,7 @@ class WindowAdapter(BoltAdapter):
 
 
 class WindowEffects:
-    """Effects of the fold of a task: `ack` a tuple that is in no further window, `skip` one that is settled without."""
+    """The effects of the fold of a task; `skip` drops a tuple that is settled without an ack."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class WindowEffects:
         self.reset_timeout = outcomes.reset_timeout
         self._tuples: Sequence[Tuple] = ()  # of the window that is being executed
         self._replays = replays
-        # Replays for which outputs are to be emitted again, by the id of an output; and replays that are acked then.
+        # Outputs to emit again with the replays that need them, by the id of the output; and replays to ack after that.
         self._again: dict[int, tuple[Output, list[Tuple]]] = {}
         self._left_out: list[Tuple] = []
         self.window_collector = WindowCollector(collector, lambda: self._tuples, self._emitted)
@@ -129,7 +129,7 @@ class WindowEffects:
         self._outcomes.ack(tuple_)
 
     def again(self, tuple_: Tuple, outputs: Sequence[Output], *, is_held: bool) -> None:
-        """A replay has come of a tuple for which windows have emitted these; it is acked unless it is held."""
+        """Notes a replay of a tuple for which windows have emitted `outputs`; it is acked later unless it is held."""
         self._context.count(REPLAYED)
         for output in outputs:
             self._again.setdefault(id(output), (output, []))[1].append(tuple_)
@@ -137,7 +137,7 @@ class WindowEffects:
             self._left_out.append(tuple_)
 
     def emit_again(self) -> None:
-        """Emits outputs again, each once for all replays that have come; then acks replays that are not held."""
+        """Emits outputs again, each once for all noted replays; then acks the replays that are not held."""
         again, self._again = self._again, {}
         for (values, stream), tuples in again.values():
             self._collector.emit(values, anchors=tuples, stream=stream)
@@ -149,7 +149,7 @@ class WindowEffects:
                 self._outcomes.part(tuples)
 
     def fire(self, window: Window, held: Callable[[], Sequence[Tuple]]) -> None:
-        """Executes a window that closes; `held` takes its tuples back, and is called if that fails."""
+        """Executes a window that closes; if that fails, calls `held`, which removes and returns the held tuples."""
         self.emit_again()
         self._tuples = window.tuples
         try:
@@ -162,9 +162,9 @@ class WindowEffects:
             self._tuples = ()
 
     def fired(self, window: Window) -> None:
-        """After `fire` and the acks: acks the edges of children whose parents are in another window, too.
+        """Acks the edges of children whose parents are also in another window; called after `fire` and its acks.
 
-        A later owner does not know them.
+        The next owner of the task does not know these edges.
         """
         if self._carries:
             self._outcomes.part(window.tuples)
@@ -174,7 +174,7 @@ class WindowEffects:
         self._context.count(UNSEEN, count)
 
     def late(self, tuple_: Tuple) -> None:
-        """Acks a tuple that came when all its windows had closed."""
+        """Emits or logs a tuple that came when all its windows had closed, and acks it."""
         self._late.take(tuple_, lambda values, stream: self._emit_late(tuple_, values, stream))
         self._collector.ack(tuple_)
 

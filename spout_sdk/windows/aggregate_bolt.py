@@ -10,11 +10,11 @@ from spout_sdk.windows.specs import WindowSpec
 from spout_sdk.windows.time_windows import TimeWindow
 
 EmitOn = Literal["close", "change"]
-"""When a window has a result.
+"""When a window emits its result.
 
-- `close`: once, when it closes: then no further tuple of it comes. It is a message of the topic
+- `close`: once, when it closes, because no further tuple of it comes. The result is a message in the topic
   `{topology}.results.{bolt}`, which the spout `{bolt}-results` reads for the bolts that subscribe to the bolt.
-- `change`: whenever a tuple changes it; anchored to that tuple.
+- `change`: whenever a tuple changes the window; anchored to that tuple.
 """
 
 
@@ -28,17 +28,17 @@ class AggregateBolt(AnyStatefulBolt):
 
         builder.set_bolt("clicks", ClicksPerMinute, tasks=4).fields_grouping("parse", "page")
 
-    The values are those of a state, as of a `StatefulBolt`: a tuple is acked when its windows have it, so a window may
-    last for days. A window closes when all messages before its end are done, by the commits of the spouts, whatever
-    was retried meanwhile; see `WindowSpec.with_lag`, `with_grace` and `with_idle_sources`.
+    The values are in a state, as for a `StatefulBolt`: a tuple is acked when its windows contain it, so a window may
+    last for days. A window closes when all messages before its end are done, by the commits of the spouts, even if
+    messages were retried; see `WindowSpec.with_lag`, `with_grace` and `with_idle_sources`.
 
-    Instead of `aggregates`, define `state` and `update`; for sessions also `merge`.
+    Instead of `aggregates`, you may define `state` and `update`; for sessions also `merge`.
 
     Attributes:
-        window: `tumbling`, `sliding` or `session`, by event time; of the class, or set in `__init__`.
-        aggregates: by name, made with `count`, `total`, `greatest`, `least`, `mean` and `fold`.
+        window: `tumbling`, `sliding` or `session`, by event time; set in the class or in `__init__`.
+        aggregates: name → aggregate, from `count`, `total`, `greatest`, `least`, `mean` or `fold`.
         emit_on: see `EmitOn`.
-        streams: the stream `default` has the results; and that of `with_late_tuple_stream`.
+        streams: the stream `default` for results; and the stream of `with_late_tuple_stream`.
     """
 
     state: Any = None
@@ -47,32 +47,33 @@ class AggregateBolt(AnyStatefulBolt):
     emit_on: EmitOn = "close"
 
     def update(self, value: Any, tuple_: Tuple) -> Any:  # noqa: ARG002 - for bolts that define it
-        """Returns the new value of the key and a window of the tuple, if the bolt has no `aggregates`.
+        """Returns the new value of the tuple's key in a window; define it if the bolt has no `aggregates`.
 
-        Called once for each tuple and each window that the tuple is in.
+        It is called once for each tuple and each window that contains the tuple.
 
         Args:
-            value: of the key and window; `initial` for the first tuple. Yours to change and return.
-            tuple_: the input; if this raises, it fails, and all values stay as they were.
+            value: the value of the key and window; `initial` for the first tuple. You may change and return it.
+            tuple_: the input; if this method raises, the input fails, and all values stay as they were.
         """
         raise TypeError(f"{type(self).__name__} has neither aggregates nor update(): define one of them")
 
     def merge(self, one: Any, other: Any) -> Any:  # noqa: ARG002 - as above
-        """Returns the value of two sessions that a tuple joins, if the bolt has no `aggregates`; `one` is the earlier.
+        """Returns the value of two sessions that a tuple joins; define it if the bolt has no `aggregates`.
 
-        It must not raise.
+        `one` is the value of the earlier session. The method must not raise.
         """
         raise TypeError(f"{type(self).__name__} has sessions, and neither aggregates nor merge(): define one of them")
 
     def result(self, key: Any, window: TimeWindow, value: Any) -> Sequence[Any] | None:
-        """Returns the values of the tuple of a result, or None for no result.
+        """Returns the values of a result tuple, or None for no result.
 
-        By default the fields of the key, start and end of the window in milliseconds, and the aggregates in order, or
-        the fields of the state. If this raises when a window closes, the process ends, and its successor tries again.
+        By default these are the fields of the key, start and end of the window in milliseconds, and the aggregates in
+        order, or the fields of the state. If this raises when a window closes, the process ends, and the next one tries
+        again.
 
         Args:
-            key: the value of the grouping field, or of several fields a tuple of values.
-            window: its start and end.
+            key: the value of the grouping field, or a tuple of values for several fields.
+            window: start and end of the window.
             value: the aggregates by name, or the value of the state.
         """
         keys = key if isinstance(key, tuple) else (key,)

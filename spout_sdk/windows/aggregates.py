@@ -1,4 +1,4 @@
-"""Aggregates of windows: how each tuple changes the value of its key and window, also of many rows at a time."""
+"""Aggregates of windows: change the value of a key and window with each tuple, or with many rows at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ Groups = NDArray[np.intp]  # of each row, the number of its key and window, shap
 _INTEGERS: Final = frozenset({"int", "long"})
 _NUMBERS: Final = frozenset({"int", "long", "float", "double"})
 _ORDERED: Final = _NUMBERS | {"string"}
-_SAFE: Final = 2**62  # sums below it fit into 64 bits
+_SAFE: Final = 2**62  # smaller sums fit into 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate of the tuples of a window; `count`, `total`, `greatest`, `least`, `mean` and `fold` make it.
+    """An aggregate of the tuples of a window; create it with `count`, `total`, `greatest`, `least`, `mean` or `fold`.
 
     Attributes:
-        kind: which one.
-        field: of the tuples; None if it takes none.
-        type: of a fold, the Avro or Python type of its value.
-        initial: of a fold, the value before the first tuple.
-        function: of a fold, returns the next value, given the value and the tuple.
+        kind: the kind of aggregate.
+        field: the field of the tuples; None if it needs none.
+        type: for a fold, the Avro or Python type of its value.
+        initial: for a fold, the value before the first tuple.
+        function: for a fold, returns the next value, given the value and the tuple.
     """
 
     kind: Kind
@@ -40,53 +40,54 @@ class Aggregate:
 
 
 def count() -> Aggregate:
-    """How many tuples a window has."""
+    """The number of tuples in a window."""
     return Aggregate("count")
 
 
 def total(field: str) -> Aggregate:
-    """The sum of a field, a number; null counts as 0."""
+    """The sum of a numeric field; null counts as 0."""
     return Aggregate("total", field)
 
 
 def greatest(field: str) -> Aggregate:
-    """The greatest value of a field, a number or text; null is left out."""
+    """The greatest value of a numeric or text field, without nulls."""
     return Aggregate("greatest", field)
 
 
 def least(field: str) -> Aggregate:
-    """The least value of a field, a number or text; null is left out."""
+    """The least value of a numeric or text field, without nulls."""
     return Aggregate("least", field)
 
 
 def mean(field: str) -> Aggregate:
-    """The mean of a field, a number; null is left out."""
+    """The mean of a numeric field, without nulls."""
     return Aggregate("mean", field)
 
 
 def fold(type: Any, initial: Any, function: Callable[[Any, Tuple], Any]) -> Aggregate:  # noqa: A002 - as in `declare`
-    """Any other value; not in sessions, whose values have to be merged.
+    """Any other aggregate, computed by a function; not for sessions, because their values must be merged.
 
     Args:
-        type: of the value, as in `declare`.
+        type: the type of the value, as in `declare`.
         initial: the value before the first tuple.
-        function: returns the next value, given the value and a tuple. It must not change the value that it is given.
+        function: returns the next value, given the value and a tuple; it must not change the given value.
     """
     return Aggregate("fold", None, type, initial, function)
 
 
 class Aggregates:
-    """The aggregates of a bolt: the fields of a value, and what changes them.
+    """Computes the aggregates of a bolt.
 
-    A value is a `dict` with the `fields`. The first of a window is that of `first`.
+    A value is a `dict` with the `fields`. The value of a new window is the result of `first`.
 
     Args:
-        declared: by name.
-        types: of the fields of the tuples, the Avro types in each stream that the bolt receives.
+        declared: name → aggregate.
+        types: for each stream that the bolt receives, field → its Avro type.
 
     Attributes:
-        fields: of a value, with their types as in `declare`.
-        result_types: of the results, by name.
+        fields: field of a value → its type, as in `declare`.
+        result_types: name of an aggregate → type of its result.
+        can_merge: whether two values can be merged.
 
     Raises:
         TopologyError: if an aggregate does not fit the tuples.
@@ -116,17 +117,19 @@ class Aggregates:
         return value
 
     def merge(self, one: Value, other: Value) -> Value:
-        """Adds all of another value; changes and returns the first."""
+        """Adds another value; changes and returns the first."""
         for part in self._parts:
             part.merge(one, other)
         return one
 
     def columns(self, batch: Any, rows: NDArray[np.intp], groups: Groups, size: int) -> list[Value]:
-        """The value of each group of rows of a record batch, `size` in all; each has a row.
+        """The value of each group of rows of a record batch.
 
         Args:
-            batch: with the fields of the tuples.
-            rows: a row for each member of a group; a row may be in several.
+            batch: a `pyarrow.RecordBatch` with the fields of the tuples.
+            rows: row numbers of the members of groups, of shape `(n,)`; a row may be in several groups.
+            groups: the number of the group of each member, of shape `(n,)`; each group has a member.
+            size: the number of groups.
         """
         columns: dict[str, list[Any]] = {}
         for part in self._parts:
@@ -135,7 +138,7 @@ class Aggregates:
         return [dict(zip(names, each, strict=True)) for each in zip(*columns.values(), strict=True)]
 
     def results(self, value: Value) -> Value:
-        """The results of a value, by name, in the order of their declaration."""
+        """The results of a value, by name, in the order of declaration."""
         return {part.name: part.result(value) for part in self._parts}
 
 
@@ -299,7 +302,7 @@ def _part(name: str, aggregate: Any, types: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _type_of(name: str, field: str, types: Sequence[Mapping[str, Any]]) -> tuple[str, bool]:
-    """The Avro type of a field in all streams, the wider one if they differ, and whether it may be null."""
+    """The Avro type of a field in all streams, the widest if they differ, and whether the field may be null."""
     found: set[str] = set()
     is_nullable = False
     for each in types:

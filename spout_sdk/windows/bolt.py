@@ -1,4 +1,4 @@
-"""`WindowedBolt`; its task calls it through the `WindowAdapter`."""
+"""`WindowedBolt` and its collector; its task calls it through the `WindowAdapter`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -34,13 +34,13 @@ class WindowCollector:
         """Sends a tuple to every subscriber of a stream.
 
         Args:
-            values: one for each field of the stream, a tuple or a list.
-            anchors: the tuples of the window whose trees the new tuple joins: all unless given, none if empty.
+            values: a value for each field of the stream, as a tuple or a list.
+            anchors: the tuples of the window whose trees the new tuple joins: by default all; none if empty.
             stream: one of the component's streams.
 
         Raises:
-            EmitError: if the stream is unknown, or the values do not fit it; nothing was sent then.
-            TupleAlreadyDoneError: if an anchor left its last window before; nothing was sent then.
+            EmitError: if the stream is unknown, or the values do not fit it; then nothing was sent.
+            TupleAlreadyDoneError: if an anchor has left its last window; then nothing was sent.
         """
         if anchors is None:
             anchors = self._tuples()
@@ -50,15 +50,15 @@ class WindowCollector:
         self._emitted(anchors, values, stream)
 
     def reset_timeout(self) -> None:
-        """Restarts the clock of all trees of the window: it is still being worked on."""
+        """Resets the timeouts of all trees of the window, because it is still being processed."""
         for tuple_ in self._tuples():
             self._collector.reset_timeout(tuple_)
 
 
 class WindowedBolt(AnyBolt, ABC):
-    """A bolt that works on windows of tuples, and whose tuples are acked when they leave their last window.
+    """A bolt that is called with windows of tuples; a tuple is acked when it leaves its last window.
 
-    Derive it, and define `window` and `execute_window`:
+    Derive a class, and define `window` and `execute_window`:
 
         class Average(WindowedBolt):
             window = sliding(seconds=10, every=2)
@@ -68,17 +68,17 @@ class WindowedBolt(AnyBolt, ABC):
                 temperatures = [tuple_["celsius"] for tuple_ in window.tuples]
                 self.collector.emit((sum(temperatures) / len(temperatures),))
 
-    Each task has windows of its own, in memory. What is held is not acked, and its offset not committed: if the task
-    ends or moves, it is read again. With `exactly_once` it is then known which windows have closed. The clocks of its
-    trees are restarted meanwhile, so that it does not time out. If a message is replayed all the same, its tuple takes
-    the place of the one that is held; if that has left its last window, it is counted no second time, and what was
-    emitted for it is emitted again.
+    Each task has its own windows, in memory. Held tuples are not acked, and their offsets are not committed: if the
+    task ends or moves, they are read again. With `exactly_once` the commit also says which windows have closed. The
+    timeouts of the trees of held tuples are reset, so that the trees do not time out. If a message is replayed all the
+    same, its tuple takes the place of the held tuple; if that tuple has left its last window, the replay is not counted
+    again, and the tuples that were emitted for it are emitted again.
 
     Attributes:
-        streams: what it emits, made with `declare`.
-        window: which windows, made with `tumbling` or `sliding`; of the class, or set in `__init__`.
-        collector: what to emit through; there from `prepare` on.
-        context: what the task knows about itself; there from `prepare` on.
+        streams: the streams that it emits, created with `declare`.
+        window: the windows, created with `tumbling` or `sliding`; set in the class or in `__init__`.
+        collector: emits tuples; set before `prepare`.
+        context: the task's context; set before `prepare`.
     """
 
     window: WindowSpec
@@ -86,14 +86,14 @@ class WindowedBolt(AnyBolt, ABC):
     context: TaskContext
 
     def prepare(self, context: TaskContext, collector: WindowCollector) -> None:
-        """Called once, before anything else; `self.context` and `self.collector` are set already."""
+        """Called once, before anything else; `self.context` and `self.collector` are already set."""
 
     @abstractmethod
     def execute_window(self, window: Window) -> None:
-        """Process a window; never an empty one.
+        """Processes a window, which is never empty.
 
-        If it raises, all tuples of the window are failed with the exception's type and text, unless the bolt was set
-        with another `on_exception`, and the next window begins without them.
+        If it raises, all tuples of the window are failed with the exception's type and text, unless `set_bolt` was
+        given another `on_exception`, and the next window begins without them.
         """
 
     def cleanup(self) -> None:

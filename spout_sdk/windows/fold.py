@@ -1,8 +1,8 @@
 """The windows of a task as a fold over its inputs, in the order of its inbox: no clock, no I/O (ADR 26).
 
-`progress` is a few numbers, from which a new instance that reads again what was not committed comes to the same state
-(`resume`) without doing anything twice: among the inputs that it reads again, up to the last taken one, inputs that
-are in no further window were settled, and all others were held, except for replays, which `progress` lists.
+`progress` is a few numbers. With `resume`, a new instance that reads uncommitted inputs again reaches the same state
+and has no effect twice: of these inputs, up to the last taken one, inputs that are in no further window were settled,
+and all others were held. Exceptions are settled replays, which `progress` lists.
 """
 
 import json
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 logger = get_logger("spout_sdk.windows")
 
-Position = tuple[int, int]  # a tuple's place in the inbox: offset and index
+Position = tuple[int, int]  # position of a tuple in the inbox: offset and index
 NOWHERE: Final[Position] = (-1, 0)  # before the first
 Source = tuple[str, str]  # a stream that the bolt receives: component and stream
 
 
-_RESERVED: Final = 64  # bytes of the metadata for what is beside `progress`
+_RESERVED: Final = 64  # bytes of the metadata besides `progress`
 _LAST: Final[Position] = (2**63 - 1, 2**31 - 1)
-_EARLIEST: Final = -(2**63) * 10**6  # nanoseconds, of a timestamp of 64 bits
+_EARLIEST: Final = -(2**63) * 10**6  # nanoseconds; the least timestamp of 64 bits
 
 
 class WindowFold:
     """Windows by arrival, which close by the task's clock or a count; or by event time, the timestamps of tuples.
 
     By event time, windows close when the watermark has passed their end. Tuples that the watermark has not reached wait
-    in a heap. Covered tuples go to the manager in the order of their time, which is the manager's clock. A tuple
-    that comes when the watermark has passed it is put into its windows that have not closed, and is late if all have.
+    in a heap. Other tuples go to the manager in the order of their time, which is the manager's clock. A tuple whose
+    time the watermark has passed is put into its windows that have not closed; if all have closed, it is late.
 
     The watermark is the least of the streams' greatest timestamps, less the lag. As in Storm, there is none before each
     stream has had a tuple.
 
-    A replay of a tuple that is held takes its place, at its time. One of a tuple that has left is in no window.
+    A replay of a held tuple takes its place, at its time. A replay of a tuple that has left is in no window.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class WindowFold:
         self._left_out = LeftOutTuples(self._is_gone)
 
     def take(self, tuple_: Tuple, now: int) -> None:
-        """A tuple has come, the next in the order of the inbox."""
+        """Takes the next tuple in the order of the inbox."""
         if self._is_behind and self._was_taken(tuple_, now):
             return
         self._last = tuple_
@@ -112,7 +112,7 @@ class WindowFold:
 
     @property
     def last(self) -> Position:
-        """The position of the last tuple that was taken."""
+        """The position of the last taken tuple."""
         return self._resumed_at if self._last is None else (self._last.offset, self._last.index)
 
     @property
@@ -128,7 +128,7 @@ class WindowFold:
         if self.last == NOWHERE:
             return ""
         state: dict[str, Any] = {"windows": str(self._spec), "last": self.last}
-        # No time by arrival, as the clocks of two processes have nothing in common.
+        # By arrival, no time is saved: the clocks of two processes cannot be compared.
         if self._is_timed:
             latest = {"/".join(key): at for key, at in self._latest.items() if at is not None}
             state |= {"at": self._watermark or 0, "latest": latest}
@@ -140,20 +140,20 @@ class WindowFold:
         return made
 
     def resume(self, progress: str, offset: int, now: int) -> None:
-        """Continues from the `progress` of another instance; reading begins at the offset, all before is settled."""
+        """Continues from the `progress` of another instance; reading begins at `offset`, earlier inputs are settled."""
         if not progress:
             return
         state = json.loads(progress)
         if state["windows"] != str(self._spec):
             logger.warning(
-                "the windows were %s when offsets were committed, and are %s: they begin anew with what is not "
-                "committed, and some of these tuples may have been in windows before",
+                "the windows were %s when offsets were committed, and are %s: they begin again with the uncommitted "
+                "tuples, and some of these may have been in windows before",
                 state["windows"],
                 self._spec,
             )
             return
         if self._is_timed:
-            # Of the streams that still exist.
+            # Only of streams that still exist.
             self._latest |= {key: state["latest"].get("/".join(key)) for key in self._latest}
             if "trigger" in state:
                 now = self._watermark = state["at"]
@@ -165,13 +165,13 @@ class WindowFold:
         self._left_out.resume(state.get("out"))
         last, index = state["last"]
         self._resumed_at = last, index
-        # Windows close only when all that was held is held again: until then, the fold does nothing.
+        # Windows must not close before all held tuples are held again: until then, the fold has no effects.
         self._is_behind = last >= offset
         if not self._is_behind:
             self._left_out.is_read()
 
     def _was_taken(self, tuple_: Tuple, now: int) -> bool:
-        """Whether the instance before took a tuple; then it is held again, or skipped if it was settled."""
+        """Whether the instance before took the tuple; if so, holds it again, or skips it if it was settled."""
         at = tuple_.offset, tuple_.index
         if at <= self._resumed_at:
             identity = tuple_.identity
@@ -189,7 +189,7 @@ class WindowFold:
         return at <= self._resumed_at
 
     def _is_replay(self, identity: str | None, tuple_: Tuple) -> bool:
-        """Whether a tuple is one that was taken before; then it takes the place of that, or is left out."""
+        """Whether a tuple is a replay; if so, puts it in the place of the held tuple, or leaves it out."""
         replays = self._replays
         if (held := replays.held_as(identity, tuple_)) is not None:
             self._effects.again(tuple_, replays.take_place(held, tuple_), is_held=True)
@@ -201,18 +201,18 @@ class WindowFold:
         return False
 
     def _is_gone(self, tuple_: Tuple) -> bool:
-        """Whether a tuple that was taken before was settled."""
+        """Whether a tuple that was taken before is settled, by its position or time."""
         gone, watermark = self._manager.gone, self._watermark
         if not self._is_timed:
             return gone is not None and (tuple_.offset, tuple_.index) <= gone[1:]
         try:
             at = self._spec.time_of(tuple_)
-        except Exception:  # noqa: BLE001 - as when it came first, and was failed
+        except Exception:  # noqa: BLE001 - the same error failed the tuple when it came first
             return True
         return watermark is not None and at <= watermark and self._manager.is_over(key_of(tuple_, at), watermark)
 
     def _restore(self, tuples: Iterable[Tuple], now: int) -> None:
-        """Holds tuples again that were held before."""
+        """Holds tuples again that the instance before held."""
         if not self._is_timed:
             self._close(now)
             for tuple_ in tuples:
@@ -242,13 +242,13 @@ class WindowFold:
         self._watermark = watermark
 
     def _add(self, tuple_: Tuple, at: int) -> None:
-        # First what ended before this tuple came, so that a late tick moves no tuple into another window.
+        # First close the windows that ended before this tuple, so that a late tick moves no tuple into another window.
         self._close(at)
         self._manager.add(tuple_, at)
         self._close(at)
 
     def _close(self, now: int) -> None:
-        """Closes all windows that are due, and acks what is in no further one."""
+        """Closes all windows that are due, and acks tuples that are in no further window."""
         effects, manager = self._effects, self._manager
         while (window := manager.due(now)) is not None:
             effects.fire(self._with_replays(window), self._clear)
@@ -268,7 +268,7 @@ class WindowFold:
                 self._drop(tuple_, others)
 
     def _clear(self) -> list[Tuple]:
-        """Removes and returns all that waits for a window, because one has failed."""
+        """Removes and returns all tuples that wait for a window, because a window has failed."""
         cleared = []
         for held in self._manager.clear():
             tuple_, others = self._replays.leave(held, counts=False)
@@ -278,14 +278,14 @@ class WindowFold:
         return cleared
 
     def _drop(self, tuple_: Tuple, others: Iterable[Tuple]) -> None:
-        """Drops the tuples whose place a replay has taken: their trees have failed, or count for nothing any more."""
+        """Drops the tuples that replays have replaced: their trees have failed, or their outcomes are stale."""
         self._left_out.add(tuple_)
         for other in others:
             self._effects.skip(other)
             self._left_out.add(other)
 
     def _with_replays(self, window: Window) -> Window:
-        """A window with the replays in their places."""
+        """Replaces tuples of a window by their replays."""
         if current := self._replays.current:
             window.tuples, window.new, window.expired = (
                 [current.get(tuple_, tuple_) for tuple_ in tuples]

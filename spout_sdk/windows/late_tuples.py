@@ -1,4 +1,4 @@
-"""Tuples that come when all their windows have closed: to a stream, or logged."""
+"""Emits tuples that come when all their windows have closed to a stream, or logs them."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,20 +14,20 @@ LATE: Final = "late tuples"
 """The user counter of tuples that came when all their windows had closed."""
 AGGREGATE_ADVICE: Final = (
     "If the messages of a source partition are not in the order of their time, use with_lag(); if a source was idle, "
-    "a longer with_idle_sources(); let windows take late tuples, with_grace()"
+    "use a longer with_idle_sources(); to let windows take late tuples, use with_grace()"
 )
 
 
 class LateTuples:
-    """The late tuples of a task.
+    """Handles the late tuples of a task.
 
     Args:
-        stream: where they go; None for nowhere.
-        advice: what a user can do about them, the end of a sentence.
+        stream: the stream that they are emitted to; None to log them.
+        advice: a fix, which the log line contains.
 
     Attributes:
         stream: as given.
-        fields: of the stream.
+        fields: the names of the fields of the stream.
     """
 
     def __init__(self, context: TaskContext, stream: str | None, advice: str) -> None:
@@ -40,13 +40,13 @@ class LateTuples:
         self._unlogged, self._log_at = 0, -math.inf
 
     def take(self, tuple_: Tuple, emit: Callable[[Sequence[Any], str], object]) -> None:
-        """Emits a tuple to the stream, anchored to itself, or logs it."""
+        """Counts a tuple, and emits it to the stream with `emit`, or logs it."""
         if self.stream is not None:
             emit([tuple_[field] for field in self.fields], self.stream)
         self.count(1, tuple_.offset)
 
     def count(self, tuples: int, offset: int) -> None:
-        """Counts late tuples, which `take` does too; without a stream they are logged, with the offset of the last."""
+        """Counts late tuples; without a stream, logs them with the offset of the last one. `take` calls it."""
         self._context.count(LATE, tuples)
         if self.stream is not None:
             return

@@ -1,6 +1,7 @@
-"""Settled replays whose place in the inbox and time do not tell that they are: part of the progress of a fold.
+"""Settled replays that cannot be recognised by their position or time; part of the progress of a fold.
 
-A later owner does not know the identities of what has left the windows, and would hold these tuples again.
+The next owner of the task does not know the identities of tuples that have left the windows, so without this list it
+would hold the replays again.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,21 +12,21 @@ from tuple_tree.done_sets import DoneSet
 from tuple_tree.offsets import Runs
 
 _BESIDE: Final = 40  # characters around the text in JSON
-_LEAST: Final = 1_000  # tuples
+_LEAST: Final = 1_000  # tuples that are kept before the first clean-up
 
 
 class LeftOutTuples:
-    """The settled replays of a task that can still come again, by their place or time."""
+    """The settled replays of a task that `is_gone` does not recognise by their position or time."""
 
     def __init__(self, is_gone: Callable[[Tuple], bool]) -> None:
         self._is_gone = is_gone
         self._tuples: dict[tuple[int, int], Tuple] = {}  # by offset and index
         self._most = _LEAST
         self._resumed: DoneSet | None = None
-        self._text: Any = None  # as `written` by the instance before
+        self._text: Any = None  # the result of `written` of the instance before
 
     def add(self, tuple_: Tuple) -> None:
-        """A replay is settled."""
+        """Adds a settled replay."""
         self._tuples[tuple_.offset, tuple_.index] = tuple_
         if len(self._tuples) > self._most:
             self._forget_gone()
@@ -42,13 +43,13 @@ class LeftOutTuples:
         return [done.offset, done.text] if done.text else None
 
     def resume(self, written: Any) -> None:
-        """Continues from what another instance has `written`."""
+        """Continues from the result of `written` of another instance."""
         self._text = written
         if written is not None:
             self._resumed = DoneSet.read(*written)
 
     def is_again(self, tuple_: Tuple) -> bool:
-        """Whether a tuple that is read again is one of them."""
+        """Whether a tuple that is read again is a settled replay."""
         done, at = self._resumed, tuple_.offset
         if done is None or not (_has(done.runs, at) or _has(done.tuples.get(at, ()), tuple_.index)):
             return False
@@ -56,7 +57,7 @@ class LeftOutTuples:
         return True
 
     def is_read(self) -> None:
-        """All that the instance before has taken was read again."""
+        """Notes that all tuples that the instance before has taken were read again."""
         self._resumed = self._text = None
 
     def _forget_gone(self) -> None:
@@ -64,7 +65,7 @@ class LeftOutTuples:
 
 
 def _done_set(tuples: Mapping[tuple[int, int], Tuple]) -> DoneSet:
-    """Records all of whose tuples are among these as runs of offsets, and the tuples of others."""
+    """The set of tuples: complete records as runs of offsets, and the tuples of other records."""
     records: dict[int, list[int]] = {}
     for offset, index in sorted(tuples):
         records.setdefault(offset, []).append(index)

@@ -1,4 +1,4 @@
-"""Which windows of a task are open, and when each may close. No clock, no I/O."""
+"""The open windows of a task, and the watermarks at which they close. No clock, no I/O."""
 
 from heapq import heappop, heappush
 from typing import Final
@@ -11,8 +11,8 @@ class OpenWindows:
     """The keys of open windows, by the watermark at which they close."""
 
     def __init__(self) -> None:
-        self._keys: dict[int, dict[bytes, None]] = {}  # in the order in which they came
-        self._times: list[int] = []  # a heap
+        self._keys: dict[int, dict[bytes, None]] = {}  # watermark → keys, in the order of `add`
+        self._times: list[int] = []  # a heap of these watermarks
 
     def add(self, key: bytes, closes_at: int) -> None:
         keys = self._keys.get(closes_at)
@@ -22,11 +22,11 @@ class OpenWindows:
         keys[key] = None
 
     def remove(self, key: bytes, closes_at: int) -> None:
-        """A window is not open any more."""
+        """Removes a window that is no longer open."""
         self._keys[closes_at].pop(key, None)
 
     def due(self, watermark: int, most: int) -> list[bytes]:
-        """Removes and returns windows that close by now, `most` of them at most, the earliest first."""
+        """Removes and returns the keys of windows that the watermark closes, at most `most`, the earliest first."""
         found: list[bytes] = []
         while self._times and (at := self._times[0]) <= watermark:
             keys = self._keys[at]
@@ -66,15 +66,15 @@ class Sessions:
 
 
 def window_key(key: bytes, start: int) -> bytes:
-    """The key of a window in the state: that of its tuples, and its start."""
+    """The key of a window in the state: the key of its tuples, and its start."""
     return b"%b%b%d" % (key, SEPARATOR, start)
 
 
 def split_key(key: bytes) -> tuple[bytes, int]:
-    """The key of the tuples, and the start, of the key of a window."""
+    """Splits the key of a window into the key of its tuples and its start."""
     of_tuples, _, start = key.rpartition(SEPARATOR)
     return of_tuples, int(start)
 
 
 SESSION_END: Final = "window_end"
-"""The field of the value of a session that has its end."""
+"""Name of the field of a session's value that contains its end."""

@@ -1,11 +1,11 @@
-"""When a window closes, and what is in it: Storm's trigger and eviction policies, without a clock and without I/O.
+"""Decides when a window closes and which tuples are in it, as Storm's trigger and eviction policies; no clock, no I/O.
 
 Times are integer nanoseconds, so that the end of a window is exactly the start of the next. A window is half open: a
 tuple that came at its end belongs to the next.
 
-A tuple leaves as soon as it cannot be in the earliest window that may still close. Hence every tuple that is held is in
-the next window, if that closes as early as it can. Storm removes tuples only when the next
-window closes, which holds those of a tumbling window twice as long.
+A tuple leaves as soon as it cannot be in the earliest window that may still close. So every held tuple is in the next
+window, if that closes as early as it can. Storm removes tuples only when the next window closes, which holds the tuples
+of a tumbling window twice as long.
 """
 
 from bisect import bisect_right
@@ -24,16 +24,16 @@ class Window:
     """The tuples of one window, the oldest first.
 
     Attributes:
-        tuples: all that are in it; none of them is acked yet.
-        new: tuples that were not in the window before.
-        expired: tuples that left since the window before, the oldest first; they are acked already. For running totals:
-            add `new`, take `expired` away. One that was in no window, which only a length and an interval of different
-            kinds allow, is not among them.
-        start: when it began, in seconds of the task's clock (`TaskContext.now`), or since the epoch where tuples have
-            timestamps: of a window whose length is a time, its lower bound, which belongs to it; of one by count, when
-            its first tuple came.
-        end: when it closed, in the same seconds; of a window that closes by the clock, its upper bound, which belongs
-            to the next.
+        tuples: all tuples in the window; none is acked yet.
+        new: tuples that were not in the previous window.
+        expired: tuples that left since the previous window, the oldest first; they are already acked. For running
+            totals: add `new`, and subtract `expired`. Tuples that were in no window are not included; they occur only
+            if length and interval are of different kinds.
+        start: when it began, in seconds of the task's clock (`TaskContext.now`), or since the epoch if tuples have
+            timestamps: for a window whose length is a time, its lower bound, which is inclusive; for a window by count,
+            when its first tuple came.
+        end: when it closed, in the same seconds; for a window that closes by the clock, its upper bound, which is
+            exclusive.
     """
 
     tuples: Sequence[Tuple]
@@ -50,7 +50,7 @@ class Window:
 
 
 SECOND: Final = 1_000_000_000  # in nanoseconds
-Key = tuple[int, int, int]  # orders tuples: when one came, and its place in the inbox, offset and index
+Key = tuple[int, int, int]  # the order of tuples: time in nanoseconds, offset and index in the inbox
 
 
 def key_of(tuple_: Tuple, at: int) -> Key:
@@ -60,16 +60,16 @@ def key_of(tuple_: Tuple, at: int) -> Key:
 class WindowManager:
     """The tuples of a task that are in a window or wait for one.
 
-    For each tuple that comes: `due` until it returns None, `add`, then `due` again; and `left` after each. On a tick
-    the same without `add`. Each call takes constant time, but for a window that closes, and a tuple whose time lies
-    before that of others.
+    For each tuple call `due` until it returns None, `add`, then `due` again; and `left` after each. On a tick do the
+    same without `add`. Each call takes constant time, except when a window closes, and for a tuple with a time before
+    that of others.
 
     Attributes:
-        tuples: the tuples that it holds.
+        tuples: the held tuples.
         unseen: how many tuples left without having been in any window.
-        gone: the last tuple that left; whatever lies before it is in no further window.
-        trigger: where a later instance continues: how many tuples must come before the next window closes, or when
-            the next window ends.
+        gone: the key of the last tuple that left; all tuples before it are in no further window.
+        trigger: how many tuples must come before the next window closes, or when the next window ends; from this a
+            later instance continues.
     """
 
     def __init__(self, spec: WindowSpec, now: int) -> None:
@@ -80,7 +80,7 @@ class WindowManager:
         self._flush_after = None if spec.flush_after is None else _nanoseconds(spec.flush_after)
         self.tuples: deque[Tuple] = deque()
         self._times: deque[int] = deque()
-        # Number of newest tuples that were in no window yet; and older ones that came out of order.
+        # The number of newest tuples that were in no window yet; and older tuples that came out of order.
         self._fresh = 0
         self._inserted: set[Tuple] = set()
         self._expired: list[Tuple] = []
@@ -89,7 +89,7 @@ class WindowManager:
         self.trigger = self._first_trigger(now)
 
     def add(self, tuple_: Tuple, at: int, *, again: bool = False) -> None:
-        """Adds a tuple when nothing is due that ended before it; one that came before is not counted `again`."""
+        """Adds a tuple after all windows that ended before it are closed; does not count it if it is held `again`."""
         times = self._times
         if times and at < times[-1]:
             self._insert(tuple_, at)
@@ -164,7 +164,7 @@ class WindowManager:
         return gone
 
     def clear(self) -> Sequence[Tuple]:
-        """Removes and returns everything, as if nothing had come before."""
+        """Removes and returns all tuples, as if none had come before."""
         gone = list(self.tuples)
         if gone:
             self.gone = key_of(gone[-1], self._times[-1])

@@ -1,8 +1,8 @@
 """Recognises replayed tuples by their identities, so that windows count each tuple once.
 
-A replay of a tuple that is held takes its place, with all that was emitted for it. One whose windows have closed is in
-no further window; what they emitted for it is emitted again, because the tree that waited for it has failed, or its
-outcome counts for nothing any more.
+A replay of a held tuple takes its place, with the outputs that were emitted for it. A replay of a tuple whose windows
+have closed is in no further window; the outputs are emitted again, because the tree that they belonged to has failed,
+or its outcome is stale.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +17,9 @@ from tuple_tree.done_sets import DoneSet
 from tuple_tree.positions import are_attempts
 
 MOST_CLOSED: Final = 500_000
-"""Tuples in no further window that are remembered at most, if commits of the spouts cannot be read for instance."""
+"""Largest number of tuples in no further window that are remembered; it matters if commits cannot be read."""
 
-_POSITION_DIGITS: Final = 16  # of an identity
+_POSITION_DIGITS: Final = 16  # hexadecimal digits of the position in an identity
 
 
 class Output(NamedTuple):
@@ -37,22 +37,23 @@ class _Closed(NamedTuple):
 class Replays:
     """The tuples that windows of a task hold, and tuples that have left them, by identity.
 
-    An identity that left is remembered until the spout has committed its message. What is known of commits changes
-    nothing else: a spout whose offsets are reset emits messages that count again.
+    The identity of a tuple that has left is remembered until the spout has committed its message. Commits have no other
+    effect: if the offsets of a spout are reset, its messages count again.
 
     Args:
-        most: how many tuples that have left are remembered.
+        ack_partitions: number of partitions of the ack log, by which attempts of a message are compared.
+        most: largest number of tuples that have left and are remembered.
 
     Attributes:
-        current: the replay in the place of a tuple that was held, or has left since the last window.
+        current: tuple that is held, or has left since the last window → the replay in its place.
     """
 
     def __init__(self, ack_partitions: int = 1, most: int = MOST_CLOSED) -> None:
         self._ack_partitions = ack_partitions
         self._most = most
         self._held: dict[str, Tuple] = {}
-        self._identities: dict[Tuple, str] = {}  # of these
-        self._superseded: dict[Tuple, list[Tuple]] = {}  # other replays in the place of a tuple that is held
+        self._identities: dict[Tuple, str] = {}  # of held tuples
+        self._superseded: dict[Tuple, list[Tuple]] = {}  # held tuple → earlier replays in its place
         self._outputs: dict[Tuple, list[Output]] = {}
         self._closed: dict[str, _Closed] = {}
         self._left: list[Tuple] = []
@@ -64,12 +65,12 @@ class Replays:
             self._identities[tuple_] = identity
 
     def held_as(self, identity: str | None, tuple_: Tuple) -> Tuple | None:
-        """The tuple that is held and that this one is a replay of."""
+        """The held tuple that `tuple_` is a replay of; None if there is none."""
         held = None if identity is None else self._held.get(identity)
         return held if held is not None and self._is_same(_root(held), tuple_) else None
 
     def take_place(self, held: Tuple, replay: Tuple) -> Sequence[Output]:
-        """A replay takes the place of a tuple that is held; returns what was emitted for that."""
+        """Puts a replay in the place of a held tuple; returns the outputs that were emitted for that tuple."""
         if (before := self.current.get(held)) is not None:
             self._superseded.setdefault(held, []).append(before)
         self.current[held] = replay
@@ -79,14 +80,14 @@ class Replays:
         return outputs or ()
 
     def outputs_of(self, identity: str | None, tuple_: Tuple) -> Sequence[Output] | None:
-        """The outputs for the tuple that this one is a replay of; None if it has not left a window."""
+        """The outputs for the tuple that `tuple_` is a replay of; None if no such tuple has left its windows."""
         closed = None if identity is None else self._closed.get(identity)
         return closed.outputs if closed is not None and self._is_same(closed.root, tuple_) else None
 
     def leave(self, held: Tuple, *, counts: bool = True) -> tuple[Tuple, Sequence[Tuple]]:
-        """A tuple leaves its last window; returns the one in its place, and others with its identity.
+        """Notes that a tuple leaves its last window; returns the tuple in its place, and others with its identity.
 
-        If it does not count, because a window has failed, a replay is a new tuple for the windows.
+        If it does not count, because a window has failed, windows take a replay as a new tuple.
         """
         identity, current = self._identities.pop(held, None), self.current.get(held, held)
         others: list[Tuple] = []
@@ -102,7 +103,7 @@ class Replays:
         return current, others
 
     def close(self, identity: str | None, tuple_: Tuple) -> None:
-        """A tuple is in no further window."""
+        """Notes that a tuple is in no further window."""
         outputs = self._outputs.pop(tuple_, ())
         if identity is None:
             return
@@ -112,19 +113,19 @@ class Replays:
                 del self._closed[oldest]
 
     def emitted(self, anchors: Iterable[Tuple], output: Output) -> None:
-        """A window has emitted something for some of its tuples."""
+        """Notes an output that a window has emitted for some of its tuples."""
         outputs = self._outputs
         for anchor in anchors:
             outputs.setdefault(anchor, []).append(output)
 
     def expire(self) -> None:
-        """A window has been made, with all that has left before it."""
+        """Forgets the replays of tuples that have left; called when the window that lists them is created."""
         for held in self._left:
             self.current.pop(held, None)
         self._left.clear()
 
     def learn(self, done: Mapping[int, DoneSet]) -> None:
-        """Forgets what has left of messages that are done, by the last commits of their spouts."""
+        """Forgets tuples that have left, if their messages are done by the last commits of the spouts."""
         if not (closed := self._closed):
             return
         known = KnownDone()
@@ -144,5 +145,5 @@ class Replays:
 
 
 def _root(tuple_: Tuple) -> int:
-    """The tree of a tuple with an identity."""
+    """The root of the tree of a tuple with an identity."""
     return int(tuple_.pack.batch.roots[tuple_.place])

@@ -20,23 +20,23 @@ Timestamp = Callable[[Tuple], int]  # the milliseconds since the epoch of a tupl
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """The length of windows, and how often one closes; `tumbling`, `sliding` and `session` make it.
+    """The length of windows, and how often one closes; create it with `tumbling`, `sliding` or `session`.
 
     Attributes:
-        count: how many tuples a window holds at most; None if its length is a time.
-        seconds: how long a window is; None if its length is a count.
+        count: largest number of tuples in a window; None if its length is a time.
+        seconds: length of a window in seconds; None if its length is a count.
         every_count: number of tuples after which a window closes; None if it closes by the clock.
         every_seconds: seconds after which a window closes; None if it closes by count.
-        flush_after: seconds after which a tumbling window by count closes although it is not full; None for never.
-        timestamp: with windows by event time, the field with the milliseconds since the epoch, or what returns them;
-            None for windows by the task's clock.
-        lag: seconds that a tuple may come later than one with a greater timestamp.
-        late_stream: where tuples go that came too late; None for nowhere.
+        flush_after: seconds after which a tumbling window by count closes even if it is not full; None for never.
+        timestamp: for windows by event time, the field with milliseconds since the epoch, or a function that returns
+            them; None for windows by the task's clock.
+        lag: by how many seconds a tuple may come after a tuple with a greater timestamp.
+        late_stream: the stream for late tuples; None if they are only logged.
         watermark_interval: seconds of the task's clock between two watermarks.
-        gap: of sessions, the seconds without a tuple that end one; None for other windows.
+        gap: for sessions, the seconds without a tuple after which a session ends; None for other windows.
         grace: seconds after its end for which a window of an `AggregateBolt` takes tuples.
-        idle_after: of an `AggregateBolt`, seconds after which a source without messages holds no window open; None
-            unless set.
+        idle_after: for an `AggregateBolt`, seconds after which a source without messages holds no window open; None
+            for the default.
     """
 
     count: int | None
@@ -53,10 +53,11 @@ class WindowSpec:
     idle_after: float | None = None
 
     def with_timestamp_field(self, field: str) -> "WindowSpec":
-        """Takes the time from the tuples: windows by event time.
+        """Makes windows by event time, with the time from a field of the tuples.
 
         Args:
-            field: with milliseconds since the epoch, a whole number; each stream that the bolt receives has it.
+            field: a field with milliseconds since the epoch, as an integer; each stream that the bolt receives must
+                have it.
         """
         return replace(self, timestamp=field)
 
@@ -64,25 +65,25 @@ class WindowSpec:
         """As `with_timestamp_field`, for a time that is not a field.
 
         Args:
-            timestamp: returns the milliseconds since the epoch of a tuple, such as `lambda tuple_: tuple_.timestamp_ms`
-                for that of its record. It must return the same whenever it is called.
+            timestamp: returns the time of a tuple in milliseconds since the epoch, such as
+                `lambda tuple_: tuple_.timestamp_ms` for the time of its record. It must return the same for each call.
         """
         return replace(self, timestamp=timestamp)
 
     def with_lag(self, seconds: float) -> "WindowSpec":
-        """How many seconds later a tuple may come than one with a greater timestamp; windows wait for it. 0 unless set.
+        """Lets a tuple come up to `seconds` after a tuple with a greater timestamp: windows wait for it. Default: 0.
 
         Raises:
-            TopologyError: without event time, or if it is negative or no number.
+            TopologyError: without event time, or if `seconds` is negative or not a number.
         """
         check_seconds("lag of a window", seconds, least=0)
         return self._with_time("with_lag", lag=seconds)
 
     def with_late_tuple_stream(self, stream: str) -> "WindowSpec":
-        """Sends tuples that came when all their windows had closed to a stream of the bolt; without it they are acked.
+        """Emits tuples that came when all their windows had closed to a stream; without it they are logged and acked.
 
         Args:
-            stream: whose fields are some, or all, of those of the tuples.
+            stream: a stream of the bolt, whose fields are fields of the tuples.
 
         Raises:
             TopologyError: without event time.
@@ -90,7 +91,7 @@ class WindowSpec:
         return self._with_time("with_late_tuple_stream", late_stream=stream)
 
     def with_watermark_interval(self, seconds: float) -> "WindowSpec":
-        """How often windows are checked for their end, in seconds of the task's clock; 1 unless set.
+        """Sets the seconds of the task's clock between two watermarks, which close windows. Default: 1.
 
         Raises:
             TopologyError: without event time, or for less than a millisecond.
@@ -99,24 +100,25 @@ class WindowSpec:
         return self._with_time("with_watermark_interval", watermark_interval=seconds)
 
     def with_grace(self, seconds: float) -> "WindowSpec":
-        """For how many seconds after its end a window of an `AggregateBolt` still takes tuples; 0 unless set.
+        """Lets a window of an `AggregateBolt` take tuples for `seconds` after its end. Default: 0.
 
         Raises:
-            TopologyError: without event time, or if it is negative or no number.
+            TopologyError: without event time, or if `seconds` is negative or not a number.
         """
         check_seconds("grace of a window", seconds, least=0)
         return self._with_time("with_grace", grace=seconds)
 
     def with_idle_sources(self, after: float = DEFAULT_IDLE_SECONDS) -> "WindowSpec":
-        """After how many seconds without a tuple a source partition holds no window of an `AggregateBolt` open.
+        """Sets after how many seconds without a tuple a source partition holds no window of an `AggregateBolt` open.
 
-        If the partition has messages, all that it had when the window could have closed have to be done first.
+        All messages that the partition had when the window could have closed must be done first.
 
         Args:
-            after: seconds, 20 unless set. What is sent to such a partition later, with an earlier time, may be late.
+            after: seconds, 20 by default. Messages with an earlier time that are sent to such a partition later may be
+                late.
 
         Raises:
-            TopologyError: without event time, or if it is not a positive number.
+            TopologyError: without event time, or if `after` is not a positive number.
         """
         check_seconds("with_idle_sources() of a window", after)
         return self._with_time("with_idle_sources", idle_after=after)
@@ -130,11 +132,11 @@ class WindowSpec:
         return replace(self, **changes)
 
     def time_of(self, tuple_: Tuple) -> int:
-        """The timestamp of a tuple, in nanoseconds since the epoch; raises `TypeError` if it is not a whole number."""
+        """The timestamp of a tuple in nanoseconds since the epoch; raises `TypeError` if it is no 64-bit integer."""
         return self.milliseconds_of(tuple_) * _MILLISECOND
 
     def milliseconds_of(self, tuple_: Tuple) -> int:
-        """The timestamp of a tuple, in milliseconds since the epoch; raises `TypeError` if it is not a whole number."""
+        """The timestamp of a tuple in milliseconds since the epoch; raises `TypeError` if it is no 64-bit integer."""
         source = self.timestamp
         millis = tuple_[source] if isinstance(source, str) else source(tuple_)  # type: ignore[misc]  # there is one
         if not isinstance(millis, int) or not -(2**63) <= millis < 2**63:
@@ -145,7 +147,7 @@ class WindowSpec:
 
     @property
     def is_tumbling(self) -> bool:
-        """Whether each tuple is in one window only."""
+        """Whether each tuple is in exactly one window."""
         return (self.count, self.seconds) == (self.every_count, self.every_seconds)
 
     @property
@@ -160,10 +162,10 @@ class WindowSpec:
 
     @property
     def longest_hold(self) -> float | None:
-        """How many seconds a tuple may be held, at most; None where only other tuples push it out.
+        """The longest time in seconds for which a tuple is held; None if only further tuples make it leave.
 
-        That is the length, the lag, and what a window may close late: a sliding interval, or else a tick. It leaves out
-        how long event time stands still because nothing comes.
+        This is the length, the lag, and the delay of closing: the sliding interval, or else a tick. It does not include
+        the time in which event time stands still because no tuple comes.
         """
         length = self.seconds or self.flush_after
         if length is None or self.tick_interval is None:
@@ -195,16 +197,15 @@ class WindowSpec:
 
 
 def tumbling(*, count: int | None = None, seconds: float | None = None, flush_after: float | None = None) -> WindowSpec:
-    """Windows that follow each other: each tuple is in one.
+    """Windows that follow each other; each tuple is in one window.
 
     Args:
-        count: number of tuples at which a window closes.
-        seconds: or seconds after which it closes.
-        flush_after: with `count`: a window that is not full closes all the same when its first tuple has waited so
-            many seconds.
+        count: number of tuples after which a window closes.
+        seconds: or seconds after which a window closes.
+        flush_after: with `count`, seconds after its first tuple at which a window closes even if it is not full.
 
     Raises:
-        TopologyError: for anything but one positive length.
+        TopologyError: unless exactly one length is given, and it is positive.
     """
     _check_length(count, seconds, "tumbling")
     if flush_after is not None:
@@ -222,18 +223,18 @@ def sliding(
     every_count: int | None = None,
     every_seconds: float | None = None,
 ) -> WindowSpec:
-    """Windows that overlap: the newest tuples, again and again.
+    """Windows that overlap; each window has the newest tuples when it closes.
 
     Args:
-        count: the most tuples that a window holds.
+        count: largest number of tuples in a window.
         seconds: or the length of a window in seconds.
-        every: number of new tuples after which a window closes if the length is a count, seconds if it is a time.
-            If that is more than the length, the tuples in between are in no window, and acked.
-        every_count: instead of `every`: a number of new tuples, whatever the length is.
-        every_seconds: instead of `every`: seconds, whatever the length is.
+        every: interval after which the next window closes: a number of new tuples if the length is a count, seconds if
+            it is a time. If it is larger than the length, the tuples in between are in no window, and are acked.
+        every_count: instead of `every`, a number of new tuples, for any kind of length.
+        every_seconds: instead of `every`, seconds, for any kind of length.
 
     Raises:
-        TopologyError: for anything but one positive length and one positive interval.
+        TopologyError: unless exactly one length and one interval are given, and they are positive.
     """
     _check_length(count, seconds, "sliding")
     if sum(interval is not None for interval in (every, every_count, every_seconds)) != 1:
@@ -253,11 +254,11 @@ def sliding(
 
 
 def session(*, gap: float) -> WindowSpec:
-    """Windows of an `AggregateBolt` that end when a key has had no tuple for a while.
+    """Windows of an `AggregateBolt` that end when a key has had no tuple for a given time.
 
     Args:
-        gap: seconds of event time without a tuple of the key that end its session. The session's end is that of the
-            last tuple's time and the gap.
+        gap: seconds of event time without a tuple of the key after which its session ends. The end of a session is the
+            time of its last tuple plus the gap.
 
     Raises:
         TopologyError: if the gap is not a positive number.

@@ -65,5 +65,5 @@ class WindowStateAdapter(BasicAdapter):
 
 @adapter_of.register(AggregateBolt)
 def adapter(bolt: AggregateBolt, task: Task, *rest: Any) -> BoltAdapter:
-    """The adapter of a bolt: on columns where that is possible."""
+    """Creates the adapter of a bolt; it works on columns if that is possible."""
     return (WindowColumnsAdapter if works_on_columns(bolt, task) else WindowStateAdapter)(bolt, task, *rest)

@@ -22,7 +22,7 @@ Rows = NDArray[np.intp]
 
 
 def works_on_columns(bolt: AggregateBolt, task: Task) -> bool:
-    """Whether the aggregates of a bolt need no call for each tuple, and its streams are columns."""
+    """Whether the aggregates of a bolt need no call for each tuple, and all its streams have the codec arrow."""
     manifest, name = task.context.manifest, task.context.component
     declared = manifest.component(name)
     received = [manifest.stream(each.source, each.stream) for each in getattr(declared, "subscriptions", ())]
@@ -82,7 +82,7 @@ class WindowColumnsAdapter(ArrowAdapter):
     def _changed(
         self, batch: Any, keys: Sequence[bytes], of_rows: Rows, members: Rows, starts: Times, wanted: NDArray[np.bool_]
     ) -> dict[tuple[int, int], Change]:
-        """The changes of windows, by the number of the key and the start."""
+        """The changes of windows, by index of the key and start of the window."""
         members, starts = members[wanted], starts[wanted]
         if not len(members):
             return {}
@@ -105,7 +105,7 @@ class WindowColumnsAdapter(ArrowAdapter):
         starts: Times,
         changed: dict[tuple[int, int], Change],
     ) -> None:
-        """Emits the values of windows as they are now, each anchored to the last row that is in the window."""
+        """Emits the current results of windows, each anchored to the last row in the window."""
         if not len(members):
             return
         state = self.state
@@ -141,7 +141,7 @@ def _times(column: Any, field: str) -> Times:
 
 
 def _grouped(codes: Rows, starts: Times) -> tuple[Rows, list[int], list[int]]:
-    """The group of each pair of a key and a start; and key and start of each group."""
+    """The group of each row, which is a pair of key and start; and the key and the start of each group."""
     distinct, of_starts = np.unique(starts, return_inverse=True)
     pairs, groups = np.unique(codes.astype(np.int64) * len(distinct) + of_starts, return_inverse=True)
     return groups, (pairs // len(distinct)).tolist(), distinct[pairs % len(distinct)].tolist()

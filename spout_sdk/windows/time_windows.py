@@ -1,4 +1,4 @@
-"""Windows by event time in milliseconds: which windows a time is in, and when each may be closed. No clock, no I/O."""
+"""Windows by event time in milliseconds: finds the windows that contain a time. No clock, no I/O."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class TimeWindow(NamedTuple):
 
     Attributes:
         start: milliseconds since the epoch.
-        end: of a session, the time of its last tuple and the gap.
+        end: milliseconds since the epoch; for a session, the time of its last tuple plus the gap.
     """
 
     start: int
@@ -28,8 +28,8 @@ class TimeWindows:
     """Windows that end at multiples of an interval.
 
     Attributes:
-        length: in milliseconds; of sessions, the gap.
-        every: interval between two ends, in milliseconds; of sessions, 0.
+        length: length in milliseconds; for sessions, the gap.
+        every: interval between two ends, in milliseconds; for sessions, 0.
         grace: milliseconds after its end for which a window takes tuples.
     """
 
@@ -39,7 +39,7 @@ class TimeWindows:
 
     @classmethod
     def of(cls, spec: WindowSpec) -> "TimeWindows":
-        """The windows of a specification by time or with a session gap."""
+        """The windows of a specification by time, or of sessions."""
         length = spec.seconds if spec.gap is None else spec.gap
         return cls(milliseconds(length or 0), milliseconds(spec.every_seconds or 0), milliseconds(spec.grace))
 
@@ -48,7 +48,7 @@ class TimeWindows:
         return range((time // self.every + 1) * self.every - self.length, time + 1, self.every)
 
     def rows(self, times: Times) -> tuple[NDArray[np.intp], Times]:
-        """The windows of many times: row and start of each; a row occurs as often as it has windows."""
+        """The windows of many times: row and start of each window; a row occurs once for each of its windows."""
         first = (times // self.every + 1) * self.every - self.length
         counts = np.maximum(0, (times - first) // self.every + 1)
         rows = np.repeat(np.arange(len(times)), counts)

@@ -30,13 +30,13 @@ from tuple_tree.streams import DEFAULT_STREAM
 logger = get_logger("spout_sdk.windows")
 
 WATERMARK_KEY: Final = SYSTEM_PREFIX + b"watermark"
-"""The key of the record of the changelog that has the watermark."""
+"""Key of the changelog record with the watermark."""
 WINDOWS_KEY: Final = SYSTEM_PREFIX + b"windows"
-"""The key of the record of the changelog that has what windows there are."""
+"""Key of the changelog record with the kind and size of windows."""
 LOOK_SECONDS: Final = 0.1
 MOST_CLOSED: Final = 2_000
-"""Windows that close in one turn of the loop at most, so that inputs do not wait for long."""
-_SESSION_STEPS: Final = 100  # of a gap, to which the ends of sessions are rounded up
+"""Largest number of windows that close in one turn of the loop, so that inputs do not wait for long."""
+_SESSION_STEPS: Final = 100  # the closing time of sessions is rounded up to this fraction of the gap
 _WAITS_SECONDS: Final = 60.0
 _MOST_SHOWN: Final = 5
 _PARTITION_MASK: Final = (1 << PARTITION_BITS) - 1
@@ -49,10 +49,10 @@ class Change:
     """A change of the value of a window.
 
     Attributes:
-        window: its start and end.
-        value: the new one; None deletes the window.
-        payload: the new one, encoded as it is stored.
-        old: windows that it replaces: itself, or the sessions that were merged.
+        window: start and end of the window.
+        value: the new value; None deletes the window.
+        payload: the new value, encoded as it is stored.
+        old: the windows that it replaces: itself, or the merged sessions.
     """
 
     window: TimeWindow
@@ -64,7 +64,7 @@ class Change:
 class WindowState(TaskState):
     """The state of a task of an `AggregateBolt`.
 
-    In order, for each tuple: `changes_of`, `change`, `see`. Between tuples, `look` closes windows.
+    For each tuple call `changes_of`, `change` and `see`, in this order. Between tuples, `look` closes windows.
     """
 
     def __init__(self, bolt: AggregateBolt, task: Task) -> None:
@@ -119,7 +119,7 @@ class WindowState(TaskState):
             self._open.add(key, self._due_at(window))
 
     def key_of(self, key: bytes) -> bytes:
-        """The key of tuples, if windows can have it. Raises `TypeError` otherwise."""
+        """Returns the key of tuples. Raises `TypeError` if it cannot be part of the key of a window."""
         if key.count(SEPARATOR) != self._separators:
             raise TypeError(
                 f"the key {as_text(key)} has the byte 0x1f within a value, which separates it from the start of a "
@@ -136,7 +136,7 @@ class WindowState(TaskState):
         return [(each, value) for each in windows if (value := self.value_of(key, each)) is not None]
 
     def changes_of(self, key: bytes, time: int, tuple_: Tuple) -> list[Change] | None:
-        """How a tuple changes its windows, none if it is in none; None if all its windows have closed."""
+        """The changes of the tuple's windows; empty if it is in no window, None if all its windows have closed."""
         if self._is_session:
             return self._changed_session(key, time, lambda value: self.values.update(value, tuple_))
         starts = self.windows.starts(time)
@@ -157,7 +157,7 @@ class WindowState(TaskState):
         return None if stored is None else self.values.loaded(stored)
 
     def merged(self, key: bytes, window: TimeWindow, value: Any) -> Change:
-        """How the value of several tuples changes a window."""
+        """The change of a window by the value of several tuples."""
         table, of_window = self.table, window_key(key, window.start)
         is_new = table.current(of_window) is None
         if not is_new:
@@ -165,7 +165,7 @@ class WindowState(TaskState):
         return Change(window, value, table.encoded(of_window, value), [] if is_new else [window])
 
     def shown_key(self, key: bytes) -> Any:
-        """The key as `result` takes it: the value of the field, or a tuple of several."""
+        """The key as `result` takes it: the value of the field, or a tuple of several values."""
         values = self.key_codec.decode(key)
         return values if self._separators else values[0]
 
@@ -197,12 +197,12 @@ class WindowState(TaskState):
         self._stream = f"{pack.stream.component}/{pack.stream.stream}"
 
     def see(self, index: int, time: int) -> None:
-        """A tuple of the record, with this time, was processed."""
+        """Notes that a tuple of the record was processed, with its time."""
         self._seen.append(index)
         self._seen_times.append(time)
 
     def see_columns(self, stream: str, positions: IdColumn, times: Times) -> None:
-        """Tuples of a stream were processed; of each partition the greatest offset and the greatest time count."""
+        """Notes that tuples of a stream were processed: the greatest offset and the greatest time of each partition."""
         now = self._clock()
         partitions = positions >> np.uint64(OFFSET_BITS)
         first = int(partitions[0])
@@ -252,7 +252,7 @@ class WindowState(TaskState):
         return self._bolt.result(key, window, self.values.shown(value))
 
     def _log_waiting(self, now: float) -> None:
-        """Logs what holds windows open, if partitions have messages that are not done."""
+        """Logs the partitions that hold windows open, if there are any."""
         held_back_by = self.watermarks.held_back_by(now)
         if not held_back_by:
             return
@@ -324,12 +324,12 @@ class WindowState(TaskState):
         return window.end + self.windows.grace
 
     def _due_at(self, window: TimeWindow) -> int:
-        """When a window is closed: sessions some time later, so that not each tuple gives them an end of its own."""
+        """The watermark that closes a window; for sessions rounded up, so that not each tuple changes it."""
         step = max(1, self.windows.length // _SESSION_STEPS) if self._is_session else 1
         return -(-self._closes_at(window) // step) * step
 
     def _note_seen(self) -> None:
-        """Notes the times of the tuples of the record that were processed."""
+        """Passes the times of the processed tuples of the record to the watermarks."""
         if self._seen:
             self.see_columns(self._stream, self._positions[self._seen], np.array(self._seen_times, np.int64))
             self._seen, self._seen_times = [], []

@@ -25,11 +25,11 @@ class WindowValues:
     """The values of a bolt's windows.
 
     Args:
-        types: of the fields of the tuples, in each stream that the bolt receives.
+        types: for each stream that the bolt receives, field → its Avro type.
 
     Attributes:
-        aggregates: of the bolt; None if it has a state and `update`.
-        spec: of what is stored.
+        aggregates: the aggregates of the bolt; None if it has a state and `update`.
+        spec: the spec of the stored values.
 
     Raises:
         TopologyError: if an aggregate does not fit the tuples.
@@ -64,11 +64,11 @@ class WindowValues:
         return deepcopy(self._initial) if self.aggregates is None else self.aggregates.first()
 
     def update(self, value: Any, tuple_: Tuple) -> Any:
-        """The value with one more tuple; changes the given one."""
+        """The value with one more tuple; may change the given value."""
         return self._bolt.update(value, tuple_) if self.aggregates is None else self.aggregates.add(value, tuple_)
 
     def merge(self, one: Any, other: Any) -> Any:
-        """The value of both; changes the first."""
+        """The merged value; may change the first."""
         return self._bolt.merge(one, other) if self.aggregates is None else self.aggregates.merge(one, other)
 
     def shown(self, value: Any) -> Any:
@@ -80,7 +80,7 @@ class WindowValues:
         return {**({VALUE: value} if self._is_single else value), SESSION_END: end}
 
     def loaded(self, stored: Any) -> Any:
-        """The value of what the state has."""
+        """The value without the end of the session, from a stored value."""
         if not self._is_session:
             return stored
         if self._is_single:

@@ -49,8 +49,8 @@ def update(_self: Any, value: Any, _tuple: Tuple) -> Any:
         ({"window": None}, "without windows: declare window = tumbling"),
         ({"window": tumbling(count=3)}, "counts tuples"),
         ({"window": sliding(seconds=3, every_count=2).with_timestamp_field("at")}, "counts tuples"),
-        ({"window": tumbling(seconds=3)}, "goes by the task's clock"),
-        ({"window": session(gap=3)}, "goes by the task's clock"),
+        ({"window": tumbling(seconds=3)}, "uses the task's clock"),
+        ({"window": session(gap=3)}, "uses the task's clock"),
         ({"window": BY_AT.with_watermark_interval(3)}, "has a watermark interval"),
         ({"window": tumbling(seconds=3).with_timestamp_field("page")}, "takes the time from field 'page'"),
         ({"window": BY_AT.with_late_tuple_stream("late")}, "which it does not declare"),
@@ -97,7 +97,9 @@ def test_a_key_or_a_spout_that_does_not_suit_windows_is_rejected() -> None:
         builder(bolt(streams=(results,)), key="window_start").build()
     with pytest.raises(TopologyError, match="is not known with at_most_once"):
         builder(bolt(), guarantee="at_most_once").build()
-    with pytest.raises(TopologyError, match="spout 'source' with mode='no_guarantee' commits what is not"):
+    with pytest.raises(
+        TopologyError, match="spout 'source' with mode='no_guarantee' commits messages that are not done"
+    ):
         builder(bolt(), mode="no_guarantee").build()
 
 

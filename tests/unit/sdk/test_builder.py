@@ -137,12 +137,12 @@ def after_external(made: TopologyBuilder) -> Any:
         (lambda _: RetryPolicy(max_delay=float("inf")), "max_delay of a RetryPolicy is inf"),
         (lambda _: RetryPolicy(max_retries=-1), "max_retries of a RetryPolicy is -1"),
         (lambda _: RetryPolicy(max_retries=2.5), "whole number"),  # type: ignore[arg-type]
-        (lambda made: made.set_spout("more", "my-topic"), "add external=True if something else"),
+        (lambda made: made.set_spout("more", "my-topic"), "add external=True if another program"),
         (lambda made: external(made, "my topic"), "spout 'spark' reads no topic: topic name 'my topic' cannot be used"),
         (lambda made: external(made, "my-topic", None), "its streams are not declared: add streams=[declare(...)]"),
         (lambda made: external(made, transform, ()), "its streams are not declared"),
         (lambda made: external(made, "my-topic", LINE * 2), "declares 2 streams"),
-        (lambda made: external(made, Lines), "given the class Source, which nothing but this SDK runs"),
+        (lambda made: external(made, Lines), "given the class Source, which only this SDK can run"),
         (lambda made: external(made, 7), "is external and given a int: pass the name of a topic, or a function"),
         (lambda made: split(made, "my-topic", external=True), "bolt 'split' is external and given a str"),
         (lambda made: split(made, Split, external=True), "bolt 'split' is external and given the class Split"),
@@ -211,7 +211,7 @@ def test_with_exactly_once_an_external_bolt_is_the_last_one() -> None:
     made.set_bolt("split", transform, external=True, streams=WORD).shuffle_grouping("lines")
     made.build()
     made.set_bolt("count", Sink).shuffle_grouping("split")
-    with pytest.raises(TopologyError, match=r"bolt 'split' .* cannot emit to count. Make it the last one"):
+    with pytest.raises(TopologyError, match=r"bolt 'split' .* cannot emit to count. Make it the last bolt"):
         made.build()
 
 

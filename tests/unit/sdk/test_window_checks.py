@@ -99,7 +99,7 @@ def test_every_spout_upstream_counts_however_far_and_no_other() -> None:
     [
         (lambda: Minute(), r"bolt 'held' with tumbling\(seconds=60\)"),
         (Windowless, r"bolt 'held' is a WindowedBolt without windows: declare .* tumbling"),
-        (Total, r"component 'held' cannot be made .* missing .* 'window'; what it needs"),
+        (Total, r"component 'held' cannot be created .* missing .* 'window'; move code"),
         (BY_MISSING_FIELD, r"field 'at', and stream 'default' of 'numbers' has n: long: it must"),
         (
             BY_N.with_late_tuple_stream("late"),
@@ -132,7 +132,7 @@ def test_windows_that_do_not_suit_the_guarantee_or_the_options_are_rejected() ->
         build(tumbling(count=2), guarantee="at_most_once")
     with pytest.raises(TopologyError, match="take the time from the tuples, with_timestamp_fi"):
         build(sliding(seconds=2, every=1), guarantee="exactly_once")
-    with pytest.raises(TopologyError, match="which is another time after a restart"):
+    with pytest.raises(TopologyError, match="which differs after a restart"):
         build(sliding(seconds=2, every_count=1), guarantee="exactly_once")
     with pytest.raises(TopologyError, match="its window sets"):
         builder().set_bolt("held", Minute, tick_interval=1.0)

@@ -52,7 +52,7 @@ class Windows(WindowedBolt):
 Chained = Callable[[TopologyBuilder], Any]
 REJECTED: list[tuple[str, Chained]] = [
     (
-        "it has a state, whose keys have to reach one task each: use fields_grouping",
+        "it has a state, and all tuples of a key must reach the same task: use fields_grouping",
         lambda builder: builder.set_bolt("x", Count),
     ),
     ("its windows hold inputs by their offsets in its inbox", lambda builder: builder.set_bolt("x", Windows)),
