@@ -1,5 +1,5 @@
 """Statistics of a process.
 
-- `stats`: counters, and their snapshot as a record; `state_stats`: the part of it that is of states.
-- `metrics`: the same for Prometheus; `task_shares`: the shares of a bolt's tasks in shuffle groupings.
+- `stats`: counters, and snapshots of them; `state_stats`: the part of a snapshot about states.
+- `metrics`: Prometheus metrics of snapshots; `task_shares`: the shares of a bolt's tasks in shuffle groupings.
 """

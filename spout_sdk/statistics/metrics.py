@@ -1,7 +1,8 @@
 """Prometheus metrics of the processes of a topology's components.
 
-The tables below, with the `Counts` of a process, are the complete list. Nothing is counted for them: a scrape reads the
-latest snapshots. `acker run --metrics-port` serves them; a program of one's own that runs a `ComponentRunner` can too:
+The tables below, with the `Counts` of a process, are the complete list. Nothing is counted for metrics alone: a scrape
+reads the latest snapshots. `acker run --metrics-port` serves them; your own program that runs a `ComponentRunner` can
+serve them, too:
 
     latest = Stats("split")  # kept up to date by on_stats
     REGISTRY.register(ComponentCollector(topology.manifest, lambda: [latest]))
@@ -25,7 +26,7 @@ from tuple_tree.process_stats import metric_fields
 _HISTOGRAMS: Final = {f"{PREFIX}{each.name}_seconds": each for each in fields(Counts) if "powers" in each.metadata}
 _FAILED: Final = f"{PREFIX}failed_total"
 _USER: Final = f"{PREFIX}user_total"
-# max_spout_pending times the tasks owned: a spout whose pending comes up to it waits for its bolts.
+# max_spout_pending times the owned tasks: a spout whose pending reaches it waits for its bolts.
 _MAX_PENDING: Final = f"{PREFIX}max_pending"
 METRIC_NAMES: Final = (
     *(each.name for kind in (Stats, StateStats) for each in metric_fields(kind).values()),
@@ -36,10 +37,11 @@ _LABELS: Final = ("topology", "component")
 
 
 class ComponentCollector(Collector):
-    """Shows the latest snapshots of components.
+    """Collects metrics from the latest snapshots of components.
 
     Args:
-        latest: returns those snapshots, one a component; called at every scrape, in the server's thread.
+        manifest: the manifest of the topology.
+        latest: returns the latest snapshot of each component; called at every scrape, in the server's thread.
     """
 
     def __init__(self, manifest: Manifest, latest: Callable[[], Iterable[Stats]]) -> None:
@@ -48,7 +50,7 @@ class ComponentCollector(Collector):
         self._latest = latest
 
     def collect(self) -> Iterator[Metric]:
-        """A family for each name in the tables, and those with one more label or of spouts only."""
+        """Yields a metric family for each name in `METRIC_NAMES`."""
         snapshots = [((self._topology, stats.component), stats) for stats in self._latest()]
         yield from families(Stats, _LABELS, snapshots).values()
         states = [(labels, stats.state) for labels, stats in snapshots if stats.state is not None]
@@ -56,13 +58,13 @@ class ComponentCollector(Collector):
         failed = CounterMetricFamily(
             _FAILED, "Trees of a spout, inputs of a bolt that failed.", labels=[*_LABELS, "reason"]
         )
-        user = CounterMetricFamily(_USER, "Counters of the component's own.", labels=[*_LABELS, "counter"])
+        user = CounterMetricFamily(_USER, "Counters of the component's code.", labels=[*_LABELS, "counter"])
         limit = GaugeMetricFamily(_MAX_PENDING, "How many trees may be open in these processes.", labels=_LABELS)
         for labels, stats in snapshots:
             max_pending = self._max_pending.get(stats.component)
             if max_pending is not None:
                 limit.add_metric(labels, max_pending * len(stats.tasks))
-            # Zero counts as well, because a rate begins with the first sample.
+            # Zeros are exported, too, because a rate begins with the first sample.
             possible = [FailReason.FAILED] if max_pending is None else FailReason
             for reason, count in {**{one.word: 0 for one in possible}, **stats.failed}.items():
                 failed.add_metric([*labels, reason], count)

@@ -11,19 +11,19 @@ _PREFIX: Final = "acker_component_"
 
 @dataclass(frozen=True, slots=True)
 class StateStats:
-    """The states of the tasks that a process has, and the restore that runs.
+    """Statistics of the states of a process's tasks, and of a running restore.
 
     Attributes:
-        guarantee: in words, how often a message changes the state.
-        task_keys: task → keys.
-        task_bytes: task → bytes of its store, in memory or on disk, as an estimate.
-        task_identities: task → identities of tuples that it has applied, of messages that are not known to be done.
+        guarantee: describes how often a message changes the state.
+        task_keys: task → number of keys.
+        task_bytes: task → size of its store in memory or on disk in bytes, as an estimate.
+        task_identities: task → number of identities of applied tuples whose messages are not known to be done.
         restoring: tasks whose states are restored now.
-        restore_records: records that this restore has read.
-        restore_records_per_second: how many a second.
-        restore_left: offsets of the changelog that it has not read yet.
-        restore_total: offsets that it began with.
-        restore_seconds: for how long it has been running; 0 if none is.
+        restore_records: number of records that this restore has read.
+        restore_records_per_second: number of records that it reads in a second.
+        restore_left: number of offsets of the changelog that it has not read yet.
+        restore_total: number of offsets to read when it began.
+        restore_seconds: seconds for which it has been running; 0 if no restore runs.
     """
 
     guarantee: str = ""
@@ -33,7 +33,7 @@ class StateStats:
     task_bytes: Mapping[str, int] = metric_field(
         f"{_PREFIX}state_bytes", "Bytes of the stores of these states, in memory or on disk.", of_tasks=True
     )
-    # As many as spouts have open messages, and those of about two seconds; it grows if commits of spouts stand still.
+    # About the open messages of spouts plus the messages of two seconds; it grows if spouts do not commit.
     task_identities: Mapping[str, int] = metric_field(
         f"{_PREFIX}state_identities", "Identities of tuples that these states keep.", of_tasks=True
     )
@@ -47,7 +47,7 @@ class StateStats:
     )
     restore_total: int = 0
     restore_seconds: float = metric_field(
-        f"{_PREFIX}restore_seconds", "Seconds for which a restore has been running; 0 if none is.", default=0.0
+        f"{_PREFIX}restore_seconds", "Seconds for which a restore has been running; 0 if none runs.", default=0.0
     )
 
     @property
@@ -64,11 +64,11 @@ class StateStats:
 
     @property
     def restored(self) -> float:
-        """The share of the restore that is done, from 0 to 1."""
+        """The fraction of the restore that is done, from 0 to 1."""
         return (self.restore_total - self.restore_left) / self.restore_total if self.restore_total else 1.0
 
     def merge(self, other: "StateStats") -> "StateStats":
-        """The figures of both processes; of a task that both report, the figures of `other`."""
+        """The statistics of both processes; for a task that both report, the values of `other`."""
         return replace(
             self,
             guarantee=other.guarantee or self.guarantee,
@@ -84,15 +84,15 @@ class StateStats:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as an object for JSON."""
+        """The statistics as an object for JSON."""
         return asdict(self)
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> "StateStats":
-        """The figures behind the object that `to_dict` made; members that are not known here are skipped.
+        """Creates statistics from an object of `to_dict`; unknown members are skipped.
 
         Raises:
-            ValueError, TypeError, KeyError, AttributeError: if it is something else.
+            ValueError, TypeError, KeyError, AttributeError: if the object has another form.
         """
         read = filter_known_fields(members, _EMPTY)
         for name, value in read.items():
@@ -108,5 +108,5 @@ _EMPTY: Final = StateStats()
 
 
 def merged_states(left: StateStats | None, right: StateStats | None) -> StateStats | None:
-    """The figures of two processes; None for a process of a component without a state."""
+    """The statistics of two processes, each None without a state; None if both are None."""
     return left.merge(right) if left is not None and right is not None else left or right

@@ -11,38 +11,38 @@ from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
 from tuple_tree.process_stats import LARGEST_ERROR, filter_known_fields, metric_field
 
-SAMPLE: Final = 20  # one in 20 executions is timed, as in Storm, because a clock costs as much as a small bolt
-NO_INPUT: Final = (0.0, "")  # seconds and position of the oldest open input where none is open
+SAMPLE: Final = 20  # one in 20 executions is timed, as in Storm, because reading a clock costs as much as a small bolt
+NO_INPUT: Final = (0.0, "")  # seconds and position of the oldest open input if none is open
 
 
 PREFIX: Final = "acker_component_"
 
 
 def _latency(text: str, powers: range, *, of_spouts: bool = False) -> dict[str, Any]:
-    """A latency that is also the metric `acker_component_{name}_seconds`, with buckets up to `2 ** power` µs."""
+    """Metadata of a latency, whose metric is `acker_component_{name}_seconds` with buckets up to `2 ** power` µs."""
     return {"help": text, "powers": powers, "of_spouts": of_spouts}
 
 
-_SHORT: Final = range(4, 24)  # what a bolt takes: 16 µs to 8.4 s
+_SHORT: Final = range(4, 24)  # latencies of bolts: 16 µs to 8.4 s
 
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """Everything that a process counts: the one list from which `Stats` and the metrics are made."""
+    """All counters of a process; `Stats` and the metrics are derived from this list."""
 
     emitted: int = metric_field(f"{PREFIX}emitted_total", "Calls of emit.")
-    # One a recipient, so a stream with two subscribers transfers twice what it emits.
+    # One for each recipient, so a stream with two subscribers transfers each emitted tuple twice.
     transferred: int = metric_field(f"{PREFIX}transferred_total", "Tuples that were sent.")
     executed: int = metric_field(f"{PREFIX}executed_total", "Tuples that a bolt executed.")
     acked: int = metric_field(f"{PREFIX}acked_total", "Trees of a spout, inputs of a bolt that were acked.")
-    # Late outcomes: of a tree that was lost, or of a task that has moved since.
+    # Late outcomes, of a lost tree or of a task that has moved.
     ignored_notices: int = metric_field(
         f"{PREFIX}ignored_notices_total", "Outcomes of trees that the spout no longer holds; harmless."
     )
     errors: int = metric_field(f"{PREFIX}errors_total", "Exceptions of execute, and errors that were reported.")
-    # A spout that waits for its bolts nearly all of the time is not what limits the topology.
+    # If a spout waits for its bolts nearly all of the time, the bolts limit the throughput.
     throttled_seconds: float = metric_field(
-        f"{PREFIX}throttled_seconds_total", "How long spout tasks waited because max_spout_pending trees were open."
+        f"{PREFIX}throttled_seconds_total", "Seconds that spout tasks waited because max_spout_pending trees were open."
     )
     dead_letters: int = metric_field(f"{PREFIX}dead_letters_total", "Records and tuples that could not be used.")
     retried: int = metric_field(f"{PREFIX}retried_total", "Executions of tuples that a bolt executed before.")
@@ -51,12 +51,12 @@ class Counts:
         f"{PREFIX}undelivered_total", "Tuples that Kafka rejected; their trees fail at once."
     )
     transactions: int = metric_field(f"{PREFIX}transactions_total", "Transactions that were committed.")
-    # A few whenever processes join or leave; many, where nothing of the kind happens, are work for nothing.
+    # A few are normal when processes join or leave; many at other times waste work.
     rollbacks: int = metric_field(
         f"{PREFIX}rollbacks_total", "Transactions that were aborted and repeated; a few when processes join or leave."
     )
     failed: dict[str, int] = field(default_factory=dict)  # trees or inputs, by `FailReason.word`
-    last_error: str = ""  # the latest of `errors`, as one line
+    last_error: str = ""  # the last error, in one line
     complete_latency: LatencyHistogram = field(
         default_factory=LatencyHistogram, metadata=_latency("From emit to ack.", range(10, 28), of_spouts=True)
     )  # 1 ms to 134 s
@@ -70,9 +70,9 @@ class Counts:
 
 @dataclass(slots=True)
 class TaskLoad:
-    """The load of one task of a bolt; emits and acks during `execute` are part of `busy_seconds`.
+    """The load of one task of a bolt; `busy_seconds` include emits and acks during `execute`.
 
-    A second in which half of the `concurrency` of an `AsyncBolt` runs is half a busy one.
+    A second in which half of the `concurrency` of an `AsyncBolt` runs counts as half a busy second.
     """
 
     executed: int = 0
@@ -82,18 +82,18 @@ class TaskLoad:
 
 @dataclass(slots=True)
 class Counters(Counts):
-    """Counters that the tasks of a process raise; not for other threads.
+    """Counters that the tasks of a process increment; not for other threads.
 
     Attributes:
         users: counters of `TaskContext.count`.
-        loads: task → what it has done, of the tasks of a bolt that this process has had.
+        loads: task → its load, for all tasks of a bolt that this process has had.
     """
 
     users: dict[str, int] = field(default_factory=dict)
     loads: dict[int, TaskLoad] = field(default_factory=dict)
 
     def load(self, task: int) -> TaskLoad:
-        """The load of a task; one that is assigned again continues it."""
+        """The load of a task; it continues when a task is assigned again."""
         return self.loads.setdefault(task, TaskLoad())
 
     def count_error(self, error: BaseException) -> None:
@@ -119,42 +119,43 @@ class Counters(Counts):
 
 @dataclass(slots=True)
 class Stats(Counts):
-    """A snapshot; it also has all that `Counts` lists, since the start of the process.
+    """A snapshot of the statistics of a component, with all `Counts` since the start of the process.
 
     Attributes:
-        component: whose.
-        pids: of the processes that it sums up.
-        tasks: that they own now.
-        task_executed: of a bolt, task → tuples that it executed.
-        task_busy_ms: of a bolt, task → milliseconds for which it executed tuples.
-        task_waiting: of a bolt, task that the process owns → tuples of its inbox that it has not executed, as far as
-            is known: records that are not read count as those before. Shuffle groupings follow it.
+        component: the name of the component.
+        pids: ids of the processes that the snapshot covers.
+        tasks: numbers of the tasks that they own now.
+        task_executed: for a bolt, task → number of tuples that it executed.
+        task_busy_ms: for a bolt, task → milliseconds for which it executed tuples.
+        task_waiting: for a bolt, owned task → estimated number of tuples in its inbox that it has not executed; unread
+            records are taken to have as many tuples as earlier records. Shuffle groupings use it.
         sources: topics that a `KafkaSpout` reads, in its order.
-        pending: trees of a spout that are open now; for a bolt, inputs that are neither acked nor failed.
-        in_windows: of a bolt with windows that hold its inputs, how many these hold; they are part of `pending`.
-        retrying: of a bolt, tuples that wait to be executed again; they are part of `pending`. Of a `KafkaSpout`,
-            failed messages that wait to be emitted again, which are not.
-        control: of a spout, the requested states that its processes have read; empty for bolts.
-        paused_seconds: of a bolt, for how long a task has paused, because its calls raise; 0 if none has.
-        paused_by: which task, the exception, and when it tries again; empty if none has.
-        unread: of a bolt, records of its inbox that it has not read, as the client knew up to a second ago. Records
-            that the bolt holds are part of the lag of its group, and not of this.
-        oldest_input: of a bolt, the input that is open for longest, as `topic[partition] offset N`; it holds the
-            committed offset. Empty if none is open.
-        oldest_input_seconds: for how long, to within a second.
-        stalled_seconds: seconds without progress although there is work; 0 where all is done. Of a spout it
-            is counted from the message timeout on.
-        stalled_by: what that is; empty where all is done.
-        execute_seconds: of a bolt, for how long a call of `execute` has been running; 0 if that is not long.
-        execute_at: its first tuple, as `topic[partition] offset N`, and the line of code; empty if it is not long.
-        counters: your own, from `TaskContext.count`.
-        state: of a bolt with a state, its figures; else None.
+        pending: number of open trees of a spout, or of inputs of a bolt that are neither acked nor failed.
+        in_windows: for a bolt with windows that hold its inputs, the number of held inputs, which `pending` includes.
+        retrying: for a bolt, the number of tuples that wait to be executed again, which `pending` includes; for a
+            `KafkaSpout`, the number of failed messages that wait to be emitted again, which `pending` does not include.
+        control: for a spout, the requested states that its processes have read; empty for bolts.
+        paused_seconds: for a bolt, seconds for which a task has paused because its calls raise; 0 if none has.
+        paused_by: the paused task, the exception, and when it tries again; empty if none has paused.
+        unread: for a bolt, the number of records in its inbox that it has not read, as the client knew at most a second
+            ago. Records that the bolt holds are part of the lag of its group, but not of this number.
+        oldest_input: for a bolt, the oldest open input, as `topic[partition] offset N`, which holds back the committed
+            offset; empty if none is open.
+        oldest_input_seconds: seconds for which that input has been open, to within a second.
+        stalled_seconds: seconds without progress although there is work; 0 if all work is done. For a spout, counted
+            from the message timeout on.
+        stalled_by: the work without progress; empty if all work is done.
+        execute_seconds: for a bolt, seconds for which a long call of `execute` has been running; 0 without one.
+        execute_at: the first tuple of that call, as `topic[partition] offset N`, and the line of code; empty without
+            one.
+        counters: your own counters, from `TaskContext.count`.
+        state: for a bolt with a state, the statistics of its states; otherwise None.
     """
 
     component: str
-    # Fewer than were started: some are down, or have just started.
+    # Fewer than were started: some have ended, or have just started.
     pids: tuple[int, ...] = metric_field(f"{PREFIX}processes", "Processes that it runs in here.", default=())
-    # Over all processes, the sum has to be the component's number of tasks.
+    # The sum over all processes should be the component's number of tasks.
     tasks: tuple[int, ...] = metric_field(f"{PREFIX}tasks_owned", "Tasks that these processes own.", default=())
     task_executed: Mapping[str, int] = field(default_factory=dict)
     task_busy_ms: Mapping[str, int] = field(default_factory=dict)
@@ -170,7 +171,7 @@ class Stats(Counts):
         default=0,
     )
     control: tuple[str, ...] = ()
-    # Its calls raise: what waits for it is kept, and nothing of it is executed but one call now and then.
+    # The calls of the task raise: its inputs are kept, and only a single call is tried from time to time.
     paused_seconds: float = metric_field(
         f"{PREFIX}paused_seconds",
         "Seconds for which a task of a bolt has paused, because its calls raise; 0 if none has.",
@@ -179,22 +180,22 @@ class Stats(Counts):
     paused_by: str = ""
     unread: int = 0
     oldest_input: str = ""
-    # It holds the committed offset: what lies after it is executed again after a restart.
+    # It holds back the committed offset: later tuples are executed again after a restart.
     oldest_input_seconds: float = metric_field(
         f"{PREFIX}oldest_input_seconds",
-        "How long the oldest input of a bolt that is neither acked nor failed is open.",
+        "Seconds for which the oldest input of a bolt has been open, that is, neither acked nor failed.",
         default=0.0,
     )
-    # Records wait and none is executed, no outcome comes for open trees, or no broker answers; /health judges by it.
+    # Records wait and none is executed, no outcome comes for open trees, or no broker answers; /health uses it.
     stalled_seconds: float = metric_field(
         f"{PREFIX}stalled_seconds",
-        "Seconds for which there has been work and no progress; 0 if all is done.",
+        "Seconds for which there has been work and no progress; 0 if all work is done.",
         default=0.0,
     )
     stalled_by: str = ""
     execute_seconds: float = metric_field(
         f"{PREFIX}execute_running_seconds",
-        "For how long a call of execute has been running; 0 if that is not long.",
+        "Seconds for which a long call of execute has been running; 0 without one.",
         default=0.0,
     )
     execute_at: str = ""
@@ -237,14 +238,14 @@ class Stats(Counts):
         )
 
     def retired(self) -> "Stats":
-        """The statistics of a process that has ended: counts, without pids, tasks and open inputs."""
+        """The statistics after the process has ended: counts, without pids, tasks and open inputs."""
         ended = replace(self, pids=(), tasks=(), pending=0, in_windows=0, unread=0, task_waiting={})
         ended = replace(ended, retrying=0, control=(), paused_seconds=0.0, paused_by="", state=None)
         ended = replace(ended, execute_seconds=0.0, execute_at="")
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The snapshot as an object for JSON; a latency is bucket → count. Without a state it has no member for one."""
+        """The snapshot as an object for JSON; a latency is bucket → count. `state` only if it has one."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         state: StateStats | None = values.pop("state")
         for name, value in values.items():
@@ -258,10 +259,10 @@ class Stats(Counts):
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> "Stats":
-        """The snapshot behind the object that `to_dict` made; members that are not known here are skipped.
+        """Creates a snapshot from an object of `to_dict`; unknown members are skipped.
 
         Raises:
-            ValueError, TypeError, KeyError, AttributeError: if it is something else.
+            ValueError, TypeError, KeyError, AttributeError: if the object has another form.
         """
         read = filter_known_fields(members, _EMPTY)
         for name, value in read.items():
@@ -278,10 +279,10 @@ class Stats(Counts):
 
     @classmethod
     def from_json(cls, line: str | bytes) -> "Stats":
-        """Reads what `to_json` wrote.
+        """Creates a snapshot from a line of `to_json`.
 
         Raises:
-            SpoutSdkError: if it is something else.
+            SpoutSdkError: if the line has another form.
         """
         try:
             return cls.of(json.loads(line))
@@ -294,7 +295,7 @@ _EMPTY: Final = Stats("")
 
 
 def _sum(left: Any, right: Any) -> Any:
-    """The sum of two counts, mappings of counts, or histograms; of two texts the later one that is not empty."""
+    """The sum of two counts, mappings of counts, or histograms; for texts, `right` unless it is empty."""
     if isinstance(left, LatencyHistogram):
         return left.merged(right)
     if isinstance(left, str):

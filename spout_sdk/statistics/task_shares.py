@@ -1,7 +1,7 @@
 """The shares of a bolt's tasks in shuffle groupings, from the statistics that its processes publish.
 
-A task's share follows its speed, which is tuples executed by busy seconds. That does not depend on the share, so late
-statistics cannot make it oscillate. What waits in an inbox corrects the share, slowly.
+A task's share follows its speed, which is executed tuples divided by busy seconds. The speed does not depend on the
+share, so late statistics cannot make the share oscillate. The tuples that wait in an inbox correct the share slowly.
 """
 
 from collections.abc import Sequence
@@ -10,27 +10,27 @@ from typing import Any, Final
 
 from tuple_tree.process_stats import StatsRecord
 
-STALE_SECONDS: Final = 5.0  # statistics that are older count for nothing
+STALE_SECONDS: Final = 5.0  # older statistics are not used
 _HALF_LIFE: Final = 1.0  # seconds after which a measurement of a task's speed counts half ...
-_HALF_TUPLES: Final = 20.0  # ... unless it has executed less than this since
-_LARGEST_GAP: Final = 5.0  # seconds of one measurement
-_NEARLY_EQUAL: Final = 0.75  # speeds of tasks whose slowest has this part of the fastest's are taken as equal
+_HALF_TUPLES: Final = 20.0  # ... unless the task has executed fewer tuples since
+_LARGEST_GAP: Final = 5.0  # largest seconds of one measurement
+_NEARLY_EQUAL: Final = 0.75  # if the slowest speed is this part of the fastest or more, all speeds are taken as equal
 # How busy the slowest task would be with equal shares: below the first, shares are equal; above the second, they follow
 # the speeds.
 _IDLE, _BUSY = 0.25, 0.5
-_SLACK_SECONDS: Final = 0.5  # of waiting, more or less than the average, that is not corrected
-_LARGEST_OVERHEAD: Final = 100.0  # of a task's time, as a multiple of its busy time
-_CORRECTION_SECONDS: Final = 5.0  # within which waiting would be equal: well above the age of statistics
+_SLACK_SECONDS: Final = 0.5  # a smaller difference to the average waiting time is not corrected
+_LARGEST_OVERHEAD: Final = 100.0  # largest ratio of a task's time to its busy time
+_CORRECTION_SECONDS: Final = 5.0  # time to make waiting equal: well above the age of statistics
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a task, as far as it is known.
+    """The measured load of a task.
 
     Attributes:
-        speed: tuples a second that it can execute.
-        rate: tuples a second that it executes.
-        waiting: tuples in its inbox that it has not executed.
+        speed: tuples per second that it can execute.
+        rate: tuples per second that it executes.
+        waiting: number of tuples in its inbox that it has not executed.
     """
 
     speed: float
@@ -39,7 +39,7 @@ class Load:
 
 
 def shares_of(loads: Sequence[Load | None]) -> list[float]:
-    """The shares of tasks, which add up to 1; those whose load is not known (None) count as an average one."""
+    """The shares of tasks, which add up to 1; a task whose load is unknown (None) is taken as average."""
     known, tasks = [load for load in loads if load is not None], len(loads)
     if not known:
         return [1 / tasks] * tasks
@@ -64,22 +64,26 @@ def shares_of(loads: Sequence[Load | None]) -> list[float]:
 
 
 class _Task:
-    """Measurements of one task, as sums in which older ones count less."""
+    """Measurements of one task, as sums in which older measurements count less."""
 
     def __init__(self) -> None:
         self._executed = self._busy = self._elapsed = 0.0
         self._waiting = 0.0
         self._at = 0.0
         self._run, self._last = "", (0.0, 0.0, 0.0)
-        self._ahead = 0.0  # seconds that were counted as busy, and are not part of the published ones yet
+        self._ahead = 0.0  # seconds counted as busy that the published busy seconds do not include yet
 
     def feed(
         self, run: str, now: float, totals: tuple[float, float, float], waiting: float, sharing: int
     ) -> tuple[float, float]:
-        """Takes totals since the start of a process: seconds, tuples executed, and seconds that it was busy.
+        """Takes a measurement; returns the seconds in which the task always had work, and its busy seconds in them.
 
-        `sharing` is the number of tasks of the process, which take turns. Returns the seconds in which the task has had
-        work all the time, and how many of them it was busy.
+        Args:
+            run: the process and its run; totals begin again with another one.
+            now: monotonic seconds.
+            totals: since the start of the process: seconds, executed tuples, and busy seconds.
+            waiting: number of tuples in the inbox that are not executed.
+            sharing: number of tasks of the process, which take turns.
         """
         if run != self._run:
             self._run, self._last, self._waiting, self._ahead = run, (0.0, 0.0, 0.0), 0.0, 0.0
@@ -92,7 +96,7 @@ class _Task:
         if seconds > _LARGEST_GAP:
             executed, busy, seconds = (each * _LARGEST_GAP / seconds for each in (executed, busy, seconds))
         if waiting and not executed and not busy:
-            # A call that has not returned: it is counted as busy when it ends.
+            # A call has not returned: the process counts its busy time only when it ends.
             busy = seconds
             self._ahead += seconds
         else:
@@ -107,11 +111,11 @@ class _Task:
     def load(self, now: float, overhead: float) -> Load | None:
         """The load of the task; None if its statistics are stale, or it has done nothing yet.
 
-        `overhead` is its time by the part of it in which it is busy.
+        `overhead` is the ratio of the task's time to its busy time.
         """
         if not self._busy or now - self._at > STALE_SECONDS:
             return None
-        # At least half a tuple: a task that has not ended its first call is slow, and not without any speed.
+        # At least half a tuple: a task that has not ended its first call is slow, but has a speed.
         speed = max(self._executed, 0.5) / self._busy / overhead
         return Load(speed, self._executed / self._elapsed, self._waiting)
 
@@ -121,12 +125,12 @@ class TaskShares:
 
     def __init__(self, tasks: int) -> None:
         self._tasks = [_Task() for _ in range(tasks)]
-        self._all = self._busy = 0.0  # seconds in which tasks have had work all the time, and in which they were busy
+        self._all = self._busy = 0.0  # seconds in which tasks always had work, and their busy seconds in them
 
     def feed(self, record: StatsRecord, now: float) -> None:
         """Takes a record of a process of the bolt, which was read at `now`, in monotonic seconds.
 
-        Raises `ValueError`, `TypeError` or `AttributeError` if its counts are of another form.
+        Raises `ValueError`, `TypeError` or `AttributeError` if its counts have another form.
         """
         stats: Any = record.stats
         owned = [] if record.ended else [int(task) for task in stats.get("tasks", ())]
@@ -141,12 +145,12 @@ class TaskShares:
 
     def shares(self, now: float) -> list[float]:
         """The shares of the tasks, which add up to 1."""
-        # Work of the SDK between calls is not part of busy time. It is the same for all tasks of a bolt, so only what
-        # they can do together has to be known; each by itself would be measured by another scale when it is behind.
+        # Busy time does not include work of the SDK between calls. This work is the same for all tasks of a bolt, so a
+        # single overhead is measured for all; one for each task would put lagging tasks on another scale.
         overhead = max(1.0, self._all / self._busy) if self._busy else 1.0
         loads = [task.load(now, overhead) for task in self._tasks]
         if overhead > _LARGEST_OVERHEAD and (known := [load for load in loads if load is not None]):
-            # Busy times of some milliseconds show no differences: only what waits does.
+            # Busy times of some milliseconds show no differences in speed: only waiting tuples do.
             speed = sum(load.speed for load in known) / len(known)
             loads = [load and replace(load, speed=speed) for load in loads]
         return shares_of(loads)
