@@ -69,10 +69,10 @@ def bolt(
     Args:
         spark: a session with the packages, see `spark_jobs.session`.
         topology: as built, or its manifest.
-        name: of the bolt.
-        transform: rows in, rows out; of a bolt without streams, its sink.
+        name: name of the bolt.
+        transform: takes rows and returns rows; for a bolt without streams, its sink.
         kafka: librdkafka properties; at least `bootstrap.servers`.
-        checkpoint: directory that is this bolt's own; on a cluster, on a file system that all its machines see.
+        checkpoint: directory for this bolt only; on a cluster, on a file system that all its machines share.
         max_rows: records of a micro-batch, 0 for all that is there. Unless given, 200,000, or 1,000 where records carry
             packs.
         trigger: keyword arguments for Spark's `trigger`, such as `{"processingTime": "1 second"}`.
@@ -80,9 +80,9 @@ def bolt(
 
     Raises:
         ComponentRefusedError: if the topology has no such bolt.
-        TopicsRefusedError: if its topics are not there, or not as they have to be.
-        TransformRefusedError: if an empty DataFrame put through `transform` is not what the bolt has to emit.
-        CheckpointRefusedError: if the checkpoint belongs to something else.
+        TopicsRefusedError: if its topics do not exist, or have other settings than they must have.
+        TransformRefusedError: if the result of `transform` for an empty DataFrame does not fit the bolt's streams.
+        CheckpointRefusedError: if the checkpoint belongs to another query.
         SparkJobError: if the session runs tasks speculatively.
     """
     manifest, component = component_of(topology, name, BoltManifest)

@@ -1,4 +1,4 @@
-"""A checkpoint of Spark: the topology and component that own it, and how far its query has planned.
+"""A Spark checkpoint: the topology and component that own it, and the offsets that its query has planned.
 
 Spark writes the offsets of a micro-batch into `offsets/{batch}` before it runs it, and runs it again with the same ones
 unless it was committed.
@@ -53,7 +53,7 @@ class _Files:
 
 
 def claim_checkpoint(spark: SparkSession, checkpoint: str, owner: dict[str, Any]) -> None:
-    """Marks a new checkpoint with its owner, or checks that of an old one."""
+    """Marks a new checkpoint with its owner, or checks the owner of an old one."""
     files = _Files(spark, checkpoint)
     if not files.exists(_MARKER):
         if files.exists("metadata"):

@@ -1,6 +1,6 @@
-"""An archive of the Java classes of a driver: a driver that uses it needs a quarter less CPU time to start.
+"""An archive of a driver's Java classes, with which a driver needs a quarter less CPU time to start.
 
-This is Java's application class-data sharing. Java ignores an archive of another version of Java or of Spark.
+It uses Java's application class-data sharing. Java ignores an archive of another version of Java or Spark.
 """
 
 import os

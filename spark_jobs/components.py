@@ -54,7 +54,7 @@ def _component(manifest: Manifest, name: str) -> Component:
 
 
 def topics_of(manifest: Manifest, component: Component) -> dict[str, int]:
-    """The topics that a component needs, beside the source of a spout, and how many partitions they have."""
+    """The topics that a component needs, besides the source of a spout, and their numbers of partitions."""
     partitions = {spec.name: spec.partitions for spec in topic_specs(manifest)}
     needed = component_role(manifest, component.name).needed_topics
     return {name: partitions[name] for name in needed if name in partitions}
@@ -96,7 +96,7 @@ SourceFunction = Callable[[SparkSession], str | DataFrame | Source]
 
 
 def declared(topology: HasCode, name: str) -> tuple[Component, Any]:
-    """A component that is to be run in Spark, and its code.
+    """A component that Spark runs, and its code.
 
     The code is `transform` or the sink of a bolt, a topic or a `SourceFunction` of a spout.
     """
