@@ -62,7 +62,7 @@ def run_reporting(
 
 
 def stop_with_supervisor(stop: Callable[[], None], orphan_s: float) -> None:
-    """Calls `stop` at SIGTERM, SIGINT and the end of standard input; an orphan ends after `orphan_s` at most."""
+    """Calls `stop` at SIGTERM, SIGINT and when standard input has a byte or ends; an orphan ends after `orphan_s`."""
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         stop()

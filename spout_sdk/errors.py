@@ -10,7 +10,7 @@ SpoutSdkError                the `AckerError` of `kafka_clients`
 ├── ComponentError           your spout or bolt raised where its process cannot continue
 │   ├── NotPreparedError         a spout or bolt could not be made, prepared or opened
 │   └── TooManyFailuresError     `execute` raised too often in a row
-├── OpenInputsError            a bolt's inputs are open for longer than a transaction may be
+├── OpenInputsError          a bolt's inputs are open for longer than a transaction may be
 ├── StateError               a state that cannot be restored or written, or a value or key that does not fit it
 ├── RolledBackError          within the SDK: uncommitted records are read again
 ├── ClientError              a client that cannot start: no such spout, or no outcomes to wait for

@@ -9,6 +9,7 @@ spouts rely on.
 
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -108,7 +109,7 @@ _FAILED_BY: Final = "failed-by"
 _WRITER_CHARACTERS: Final = 200
 WIRE_REASONS: Final = [reason for reason in FailReason if reason is not FailReason.LOST]
 """The reasons that an acker decides and that a notice may have."""
-_UNDELIVERED: Final = "a tuple of "
+_UNDELIVERED: Final = re.compile(r"a tuple of \S+ was not delivered: ")
 
 _ROOTS: Final = ("init_roots", "ack_roots", "fail_roots", "reset_roots")
 _NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots")
@@ -187,12 +188,12 @@ NOTICE_BATCH: Final = _load("notice_batch")
 
 def undelivered(component: str, cause: str) -> str:
     """The fail message of a tree that has a tuple which `component` could not deliver."""
-    return f"{_UNDELIVERED}{component} was not delivered: {cause}"
+    return f"a tuple of {component} was not delivered: {cause}"
 
 
 def is_undelivered(message: str) -> bool:
     """Whether a fail message is one of `undelivered`: the bolt may have acked the input."""
-    return message.startswith(_UNDELIVERED)
+    return _UNDELIVERED.match(message) is not None
 
 
 def _texts(messages: Sequence[str]) -> list[str]:

@@ -44,6 +44,8 @@ class Shuffle:
         # It continues where the last round was: a task with few turns would otherwise never have one, if shares
         # change often.
         done = 1 - length_hint(self._left) / len(self._order)
+        if len(self._tasks):
+            done += self._at / len(self._tasks)
         phase = (self._phase + done) % 1.0
         before, self._turns = self._order, turns
         if turns is None:
@@ -55,7 +57,7 @@ class Shuffle:
         before.clear()  # so the round ends, and the next tuple begins the new one
 
     def choose_rows(self, _codec: "PackCodec", batch: Any) -> list[Share]:
-        """The rows of each task, as many of all batches so far as if `choose` had chosen row by row."""
+        """The rows of each task, as many as if `choose` had chosen row by row since the shares changed."""
         rows = batch.num_rows
         if self._turns is not None:
             shares: list[Share] = []

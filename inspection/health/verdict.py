@@ -43,7 +43,7 @@ OF_PROCESSES: Final = (check_executes, check_paused, check_stalled)
 """Checks for which the figures of one process are enough."""
 
 CHECKS: Final[Mapping[str, str]] = {
-    "java": "no Java 17, and no cluster is set; *no Java 17, and a topology has Spark jobs*",
+    "java": "no Java 17, and no cluster is set; *no Java 17, and a topology has Spark jobs*; else a note",
     "cluster": "no broker answers, or authentication failed",
     "version": "brokers before 2.5, with `exactly_once`; *brokers before 2.8*",
     "manifest": "it is missing, cannot be read, or differs from the code",
@@ -54,13 +54,14 @@ CHECKS: Final[Mapping[str, str]] = {
     "copies": "no leader; fewer replicas, or in-sync replicas, than `min.insync.replicas`; *a replica is out of sync; "
     "`min.insync.replicas` is 1 of three, or all; unclean leader elections*",
     "groups": "a component, or a task of it, has no process while others run; *no process runs*",
-    "ackers": "no acker worker runs, or an ack partition has no owner; *a worker lags by 30 s*",
+    "ackers": "no acker worker runs, or an ack partition has no owner; *the same with Spark jobs alone; a worker lags "
+    "by 30 s*",
     "execute": "a call of `execute` takes two thirds of the message timeout: its tuple and line of code",
     "paused": "all calls of a bolt raise, so it pauses",
     "failures": "a bolt fails all its tuples",
     "skew": "as `slow`, and one task has twice the mean: a hot key",
     "slow": "a bolt is busy for 90 % of the time, and its lag takes longer than the message timeout; *the same while "
-    "the lag grows*",
+    "the lag, or that of its spout's source, grows*",
     "undelivered": "Kafka has rejected tuples in the last minute",
     "retries": "*a bolt executes a tuple again and again for more than 15 s*",
     "open-messages": "*a message that has failed four times, or is one of hundreds that stay open, holds the committed "

@@ -78,6 +78,12 @@ class Arena:
         if self.effects[number, part] < 255:
             self.effects[number, part] += 1
 
+    def complete_since(self, since: float) -> int:
+        """The longest run of consecutive messages, emitted after `since`, that have all effects."""
+        first = int(np.searchsorted(self.emitted_at[: self.emitted], since))
+        incomplete = self.incomplete[first:]
+        return int(np.diff(np.flatnonzero(incomplete), prepend=-1, append=len(incomplete)).max()) - 1
+
     def first_ack_of_newer(self, since: float) -> float | None:
         """The time of the first ack of a message that was emitted after `since`; None if there is none."""
         first = int(np.searchsorted(self.emitted_at[: self.emitted], since))

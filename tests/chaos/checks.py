@@ -22,8 +22,8 @@ def findings(
     topology: Topology,
     arena: Arena,
     cluster: Cluster,
+    excused: NDArray[np.bool_],
     *,
-    has_crashed: bool = False,
     publishes: bool = False,
 ) -> dict[str, int]:
     """How often a promise was broken, by kind: all must be 0.
@@ -31,7 +31,7 @@ def findings(
     - `false_acks`: acks at whose moment an effect was missing, whatever came later.
     - `lost`: messages without an ack, without an effect, whose last outcome is another than acked where the spout
       writes outcomes, or without a result in the topic of a `KafkaBolt`, though they are promised; with at most once,
-      messages without an effect, unless a crash may have lost them.
+      messages without an effect that no crash excuses.
     - `wrong_keys`: keys of a state that do not have each tuple once.
     - `repeats`: outputs, those of windows and results included, that are there more often than their inputs, with
       exactly once; results of a chain that are there more often than once, and once more after each fail, and second
@@ -42,8 +42,8 @@ def findings(
     effects = arena.effects[:there]
     guarantee = topology.manifest.guarantee
     if guarantee == "at_most_once":
-        missing = 0 if has_crashed else int(arena.incomplete.sum())
-        return {"false_acks": 0, "lost": missing, "repeats": int((effects > 1).sum())}
+        lost = arena.incomplete & ~excused[:there]
+        return {"false_acks": 0, "lost": int(lost.sum()), "repeats": int((effects > 1).sum())}
     acked = arena.acked_at[:there] != 0
     lost = ~acked | (effects == 0).any(axis=1)
     false_acks = arena.false_acks[:there] != 0

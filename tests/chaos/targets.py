@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
+import numpy as np
 from confluent_kafka.admin import NewTopic
 
 from acker_cli.chaos.checks import OPEN, RunCheck
@@ -19,7 +20,7 @@ from acker_cli.processes.running import RunPlan, TopologyProcesses
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import LogReader
 from spout_sdk import KafkaBolt, Topology
-from tests.chaos.arena import Arena
+from tests.chaos.arena import MESSAGES, Arena
 from tests.chaos.brokers import Brokers
 from tests.chaos.checks import in_one_transaction
 from tests.chaos.components import (
@@ -125,7 +126,7 @@ class Target:
         has_windows: which hold the last messages until closing ones come.
         check: that of `acker chaos`.
         rejecting: the inboxes that also get records which their bolts reject.
-        has_crashed: whether messages may be lost, with `at_most_once`.
+        excused: shape `(MESSAGES,)`, dtype `bool`: with `at_most_once`, messages that a crash may have lost.
     """
 
     def __init__(self, make: Callable[[], Topology], brokers: Brokers) -> None:
@@ -141,7 +142,8 @@ class Target:
         self.has_windows = not self.in_spark and self.topology.factory("split") is SplitWindows
         with_inbox = [each.name for each in manifest.bolts if not each.is_chained]
         self.rejecting = [tuples_topic(name, bolt) for bolt in with_inbox if manifest.guarantee == "exactly_once"]
-        self.has_crashed = False
+        self.excused = np.zeros(MESSAGES, bool)
+        self._at_risk = (0, 0)
         self._rest = (0, 0.0)
         self.arena = Arena(directory() / f"{name}.arena", "w+")
         self.cluster = Cluster(brokers.bootstrap_servers, manifest)
@@ -222,10 +224,26 @@ class Target:
             process.terminate()
             eventually(lambda: process.poll() is not None, f"{component} to leave after SIGTERM", _END_SECONDS)
 
+    def crash_begins(self, since: float) -> None:
+        """Notes the messages that a crash may lose with `at_most_once`: those emitted after `since`.
+
+        Call it before the crash, when newer messages of all partitions and tasks were executed: older ones that are
+        missing then were lost before.
+        """
+        there = self.arena.emitted
+        self._at_risk = (int(np.searchsorted(self.arena.emitted_at[:there], since)), there)
+
+    def crash_ends(self) -> None:
+        """Ends the excuse of a crash: call it when newer messages are executed again."""
+        first, before = self._at_risk
+        self.excused[first:before] |= self.arena.incomplete[first:before]
+        self.excused[before : self.arena.emitted] = True
+
     @property
-    def missing(self) -> int:
-        """How many messages have not all effects, with `at_most_once`."""
-        return int(self.arena.incomplete.sum())
+    def allowed_losses(self) -> int:
+        """How many messages were lost, and may have been lost by a crash."""
+        missing = self.arena.incomplete
+        return int((missing & self.excused[: len(missing)]).sum())
 
     def violations(self) -> list[str]:
         """The violations that `acker chaos` finds, when no more messages come."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spout_sdk import Topology
-from tests.chaos.arena import PARTS, Arena
+from tests.chaos.arena import MESSAGES, PARTS, Arena
 from tests.chaos.checks import Deliveries, Parts, chain_repeats, disagreements, findings
 from tests.chaos.components import DIRECTORY, NAME
 from tests.chaos.targets import misnumbered
@@ -14,8 +14,10 @@ from tests.chaos.topologies import at_most_once, own_spout
 from tests.kafka.sdk_rig import Cluster
 
 
-def found(topology: Topology, arena: Arena, *, has_crashed: bool = False) -> dict[str, int]:
-    return findings(topology, arena, Cluster("127.0.0.1:1", topology.manifest), has_crashed=has_crashed)
+def found(topology: Topology, arena: Arena, *excused: int) -> dict[str, int]:
+    excuses = np.zeros(MESSAGES, bool)
+    excuses[list(excused)] = True
+    return findings(topology, arena, Cluster("127.0.0.1:1", topology.manifest), excuses)
 
 
 def test_false_acks_losses_and_repeats_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,10 +39,28 @@ def test_false_acks_losses_and_repeats_are_found(tmp_path: Path, monkeypatch: py
     assert found(own_spout(), arena) == {"false_acks": 1, "lost": 1, "repeats": 0}
     arena.emit(4, 104.0)
     assert found(at_most_once(), arena) == {"false_acks": 0, "lost": 1, "repeats": 1}
-    assert found(at_most_once(), arena, has_crashed=True)["lost"] == 0, "a crash may lose messages"
+    assert found(at_most_once(), arena, 4)["lost"] == 0, "a crash may lose messages"
     assert [arena.first_ack_of_newer(since) for since in (100.5, 102.0, 102.5)] == [199.0, 300.0, None]
     other = Arena(tmp_path / "arena")
     assert np.array_equal(other.acked_at[:4], [200.0, 199.0, 300.0, 0.0]), "other processes can read it"
+
+
+def test_a_crash_ends_when_newer_messages_of_all_partitions_and_tasks_are_executed(tmp_path: Path) -> None:
+    arena = Arena(tmp_path / "arena", "w+")
+    for number in range(40):
+        arena.emit(number, 100.0 + number)
+    assert arena.complete_since(100.0) == 0
+    even = range(0, 40, 2)
+    for number in even:
+        for part in range(PARTS):
+            arena.effect(number, part)
+    assert arena.complete_since(100.0) == 1, "the other partition is stalled, or a task that has every second message"
+    for number in set(range(40)) - {*even, 5, 33}:
+        for part in range(PARTS):
+            arena.effect(number, part)
+    arena.effect(5, 0)
+    assert arena.complete_since(100.0) == 33 - 6, "a message that was lost before does not prevent it"
+    assert [arena.complete_since(since) for since in (120.5, 133.5, 139.5)] == [33 - 21, 39 - 33, 0]
 
 
 def test_a_source_with_other_records_than_were_written_is_an_error() -> None:

@@ -83,10 +83,14 @@ def test_which_tuple_failed_is_not_known_if_its_task_has_others() -> None:
     assert states() == ["acked", "failed", "failed"]
 
 
-def test_a_child_that_was_not_delivered_fails_no_input_of_its_task() -> None:
+@pytest.mark.parametrize(
+    ("message", "state"),
+    [("a tuple of split was not delivered: too large", "open"), ("a tuple of type A has no price", "failed")],
+)
+def test_a_child_that_was_not_delivered_fails_no_input_of_its_task(message: str, state: str) -> None:
     forest = Forest(6, (ROOT,))
     forest.begin(ROOT, "split", 1)
     forest.add_entry(ROOT, "fail", "split/0")
     entry = forest.entries[ROOT].pop()
-    forest.entries[ROOT].append(replace(entry, message="a tuple of split was not delivered: too large"))
-    assert [str(node.state) for node in build_tree(forest.records(ROOT)).nodes] == ["open"]
+    forest.entries[ROOT].append(replace(entry, message=message))
+    assert [str(node.state) for node in build_tree(forest.records(ROOT)).nodes] == [state]

@@ -176,9 +176,10 @@ def stir(cluster: SimulatedCluster, chance: random.Random, tasks: list[tuple[str
         case "advance":
             cluster.advance(chance.choice([0.01, 1.5]))
         case "pause":
-            cluster.pause(component)
+            paused = chance.choice([component, "acker"])
+            cluster.pause(paused)
             cluster.advance(chance.choice([0.1, 0.6, 2.4]) * cluster.topology.manifest.spouts[0].timeout_ms / 1000)
-            cluster.resume(component)
+            cluster.resume(paused)
         case "kill acker":
             cluster.kill_acker()
         case "kill":

@@ -1,10 +1,12 @@
 """A shuffle by shares: how often, and when, each task has its turn."""
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,11 +61,12 @@ def test_the_turns_of_a_task_are_spread() -> None:
     assert all(45 <= later - earlier <= 52 for earlier, later in pairwise(at))
 
 
-def test_a_rare_task_has_its_turns_although_shares_change_often() -> None:
+@pytest.mark.parametrize("next_tasks", [chosen, rows])
+def test_a_rare_task_has_its_turns_although_shares_change_often(next_tasks: Callable[[Shuffle, int], Any]) -> None:
     of, counts = Shuffle(range(2), 0), Counter[int]()
     for change in range(400):
         of.set_shares([1, 0.001 + change % 2 * 0.001])
-        counts.update(chosen(of, 20))
+        counts.update(next_tasks(of, 20))
     assert 6 <= counts[1] <= 30
 
 
