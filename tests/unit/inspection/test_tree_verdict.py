@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from inspection.trace.output import verdict
 from inspection.trace.tree import Status, build_tree
 from tests.unit.inspection.forest import ROOT, Forest, line_of_words
