@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from kafka_clients.errors import AckerError, BrokerError, TopicsError
 from kafka_clients.stats_publisher import StatsPublisher
 from kafka_clients.topic_watch import WATCH_SECONDS, TopicWatch
+from tuple_tree.errors import describe, text_of
 from tuple_tree.timing import BROKERS, Stall
 
 Stalled = tuple[float, str]
@@ -131,8 +132,7 @@ class LoopRunner:
 
 def describe_error(error: Exception) -> str:
     """An error that ends a process, as one line; the sentence of one that has a remedy."""
-    words = " ".join(str(error).split())
-    return words if isinstance(error, AckerError) else f"{type(error).__name__}: {words}"
+    return " ".join((text_of(error) if isinstance(error, AckerError) else describe(error)).split())
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from kafka_clients.errors import AckerError
 from kafka_clients.repeated_lines import get_logger
+from tuple_tree.errors import describe, text_of
 
 logger = get_logger(__name__)
 
@@ -52,10 +53,10 @@ def run_reporting(
     try:
         run()
     except Exception as error:
-        why = str(error)
+        why = text_of(error)
         if not isinstance(error, AckerError):
             logger.exception("the process ends")
-            why = f"{type(error).__name__}: {error}; the log has the traceback"
+            why = f"{describe(error)}; the log has the traceback"
         send_report(reports, {"error": why})
         return exit_code(error)
     return 0

@@ -34,6 +34,7 @@ from kafka_clients.errors import DeliveryError as DeliveryError
 from kafka_clients.errors import TopicsError as TopicsError
 from kafka_clients.errors import UnsupportedVersionError as UnsupportedVersionError
 from kafka_clients.errors import is_refused as is_refused
+from tuple_tree.errors import describe
 
 if TYPE_CHECKING:
     from spout_sdk.client.client import MessageOutcome
@@ -87,18 +88,18 @@ class RetryTupleError(SpoutSdkError):
     `delay` is in seconds; without it the delay of the bolt's `RetryPolicy` applies.
     """
 
+    delay: float | None = None
+
     def __init__(self, message: str = "", *, delay: float | None = None) -> None:
         super().__init__(message)
-        self.delay = delay
+        self.delay = None if delay is None else float(delay)
 
 
 class ComponentError(SpoutSdkError):
     """Task `task` of the spout or bolt `component` raised where its process cannot continue."""
 
     def __init__(self, component: str, task: int, method: str, error: BaseException) -> None:
-        super().__init__(
-            f"{component}/{task} stopped: {method}() raised {type(error).__name__}: {error}; the log has the traceback"
-        )
+        super().__init__(f"{component}/{task} stopped: {method}() raised {describe(error)}; the log has the traceback")
         self.component = component
         self.task = task
 
@@ -114,7 +115,7 @@ class TooManyFailuresError(ComponentError):
         SpoutSdkError.__init__(
             self,
             f"{component}/{task} stopped: {failures} calls of execute() in a row raised, the last one "
-            f"{type(error).__name__}: {error}; fix the cause and restart it; inputs that it did not ack are read again",
+            f"{describe(error)}; fix the cause and restart it; inputs that it did not ack are read again",
         )
         self.component = component
         self.task = task

@@ -11,9 +11,40 @@ TupleTreeError
 └── StatsRecordError   a record of `{topology}.stats` that cannot be read
 """
 
-from typing import Final
+from typing import Any, Final
+
+ENDS_PROCESS: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""Exceptions with which a user's code ends its process; any other one fails the tuple or the message of the call."""
 
 _DETAIL_CHARACTERS: Final = 500
+_SHOWN_CHARACTERS: Final = 200
+
+
+def describe(error: BaseException) -> str:
+    """The type and the text of an exception, which may be of a user's class: it does not raise."""
+    text = text_of(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def text_of(value: Any) -> str:
+    """`str(value)`, for any object of a user's class."""
+    try:
+        return str(value)
+    except ENDS_PROCESS:
+        raise
+    except BaseException as error:  # noqa: BLE001 - any exception of the user's __str__
+        return f"its text cannot be read, __str__ raised {type(error).__name__}"
+
+
+def shown(value: Any) -> str:
+    """The first characters of `repr(value)`, for any object of a user's class."""
+    try:
+        text = repr(value)
+    except ENDS_PROCESS:
+        raise
+    except BaseException as error:  # noqa: BLE001 - any exception of the user's __repr__
+        return f"a {type(value).__name__}, whose __repr__ raised {type(error).__name__},"
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
 
 
 class TupleTreeError(Exception):

@@ -13,6 +13,7 @@ import xxhash
 
 from tuple_tree.anchors import Rows
 from tuple_tree.components import Subscription
+from tuple_tree.errors import ENDS_PROCESS, describe, shown
 from tuple_tree.fields import plain
 from tuple_tree.shuffle import SetShares, Share, Shuffle
 
@@ -228,10 +229,17 @@ def _custom(
     name = type(grouping).__name__
 
     def choose(values: Sequence[Any]) -> tuple[int, ...]:
-        chosen = tuple(grouping.choose(values))
+        try:
+            chosen = tuple(grouping.choose(values))
+        except ENDS_PROCESS:
+            raise
+        except BaseException as error:
+            raise TypeError(
+                f"{name}.choose() raised {describe(error)}, for {shown(values)}: it returns the numbers of tasks"
+            ) from error
         for task in chosen:
             if not (isinstance(task, int) and 0 <= task < tasks):
-                raise TypeError(f"{name}.choose() returned task {task!r}: the bolt has {tasks}, numbered from 0")
+                raise TypeError(f"{name}.choose() returned task {shown(task)}: the bolt has {tasks}, numbered from 0")
         if len(set(chosen)) < len(chosen):
             raise TypeError(f"{name}.choose() returned {chosen}: each task may receive one copy")
         return chosen

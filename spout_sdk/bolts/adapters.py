@@ -137,7 +137,7 @@ class BoltAdapter:
         for tuple_ in tuples:
             try:
                 execute(tuple_)
-            except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
+            except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
                 failures.handle((tuple_,), error)
                 if failures.is_paused:
                     self._outcomes.retries.defer(_behind(tuple_, tuples))
@@ -155,7 +155,7 @@ class BatchAdapter(BoltAdapter):
     def execute(self, tuples: Any) -> None:
         try:
             self._bolt.execute_batch(tuples)
-        except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
+        except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
             self.failures.handle(tuples, error)
         else:
             self.failures.in_a_row = 0
@@ -189,7 +189,7 @@ class ArrowAdapter(BoltAdapter):
         rows = tuples[:]  # for the collector, which may be kept
         try:
             self._execute(rows, self.makes_collector(self._task, self._outcomes, rows))
-        except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
+        except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
             self.failures.handle(rows.taken_over(), error, tuples)
         else:
             self.failures.in_a_row = 0

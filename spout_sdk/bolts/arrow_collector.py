@@ -16,6 +16,7 @@ from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import Rows
+from tuple_tree.errors import describe
 from tuple_tree.ids import IdColumn
 from tuple_tree.input_batch import numbered
 from tuple_tree.streams import DEFAULT_STREAM, Stream
@@ -161,7 +162,7 @@ class ArrowCollector:
         try:
             batch = codec.batch(data)
         except Exception as cause:  # Arrow raises ArrowInvalid, KeyError, TypeError and more
-            raise plan.error(f"the columns do not fit ({type(cause).__name__}: {cause})") from cause
+            raise plan.error(f"the columns do not fit ({describe(cause)})") from cause
         if rows is not None and len(rows) != batch.num_rows:
             raise plan.error(
                 f"{batch.num_rows} rows, and anchors for {len(rows)}: pass anchors=, the row of the input for each"
@@ -169,7 +170,7 @@ class ArrowCollector:
         try:
             deliveries = [(route, *share) for route in plan.routes for share in route.choose_rows(codec, batch)]
         except (TypeError, ValueError) as cause:
-            raise plan.error(f"the rows cannot be grouped by ({type(cause).__name__}: {cause})") from cause
+            raise plan.error(f"the rows cannot be grouped by ({describe(cause)})") from cause
         self.metrics.emitted += batch.num_rows
         joined = NO_TREES if rows is None else input_.pack.batch
         numbers = None if rows is None else input_.numbers(rows)

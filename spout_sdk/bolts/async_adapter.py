@@ -19,7 +19,7 @@ from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
 from spout_sdk.bolts.async_settings import AsyncSettings
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import FailTupleError, TopologyError
+from spout_sdk.errors import TopologyError
 
 logger = get_logger("spout_sdk.bolt")
 
@@ -74,7 +74,7 @@ class RunningInput:
         self.input, self.key, self.since = input_, key, since
         self.emits: list[tuple[Sequence[Any], str]] = []
         self.answers: list[Any] = []
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.is_done = self.is_cancelled = self.is_overdue = self.is_settled = False
         self.coroutine: asyncio.Future[None] | None = None
         self._resets = resets
@@ -235,7 +235,7 @@ class AsyncAdapter(BoltAdapter):
         except BaseException as error:
             if self._is_cancelled:
                 raise  # it has no outcome: the input stays open, and is read again
-            started.error = FailTupleError(f"execute_async() ended with {type(error).__name__}")
+            started.error = error
         self._report(started)
 
     def _has_ended(self, started: RunningInput, coroutine: asyncio.Task[None]) -> None:

@@ -138,7 +138,7 @@ class BasicAdapter(BoltAdapter):
                     basic._batch, basic._place = places_of((tuple_,), self._outcomes)
                 try:
                     execute(tuple_, basic)
-                except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
+                except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
                     at = tuples.index(tuple_)
                     if at and failed[-1:] != tuples[at - 1 : at]:
                         failures.in_a_row = 0

@@ -10,7 +10,7 @@ from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.bolts.pause import FIRST_SECONDS, LONGEST_SECONDS, Pause
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import ComponentError, FailTupleError, RetryTupleError, TooManyFailuresError
-from tuple_tree.errors import WireError
+from tuple_tree.errors import ENDS_PROCESS, WireError, describe, text_of
 
 logger = get_logger("spout_sdk.bolt")
 
@@ -53,30 +53,31 @@ class ExecuteFailures:
         """Whether the time of a pause is over, and one call is tried, which ends or prolongs it."""
         return self.pause is not None and self.in_a_row > 0 and self._clock() >= self.pause.until
 
-    def handle(self, tuples: Sequence[Tuple], error: Exception, rows: Any = None) -> None:
+    def handle(self, tuples: Sequence[Tuple], error: BaseException, rows: Any = None) -> None:
         """Settles or retries the tuples of a call that raised; raises `ComponentError` if that ends the task.
 
         Args:
-            error: the exception.
+            error: the exception; one of `ENDS_PROCESS` is raised again.
             rows: the `ArrowInput` of the call of an `ArrowBolt`.
         """
-        if isinstance(error, ComponentError):  # of a bolt that holds tuples
+        if isinstance(error, (ComponentError, *ENDS_PROCESS)):  # the first is of a bolt that holds tuples
             raise error
         outcomes, options = self._outcomes, self._options
         undone = [each for each in tuples if not outcomes.is_done(each)]
         if isinstance(error, FailTupleError):
             for tuple_ in undone:
-                outcomes.fail(tuple_, str(error))
+                outcomes.fail(tuple_, text_of(error))
             return
         if isinstance(error, RetryTupleError):
+            why = text_of(error) or type(error).__name__
             for tuple_ in undone:
-                self._retries.retry(tuple_, str(error) or type(error).__name__, error.delay, rows)
+                self._retries.retry(tuple_, why, error.delay, rows)
             return
         self._counters.count_error(error)
-        self._log(tuples, error)
+        why = describe(error)
+        self._log(tuples, error, why)
         if options.on_exception == "crash":
             raise ComponentError(self._component, self._task, "execute", error) from error
-        why = f"{type(error).__name__}: {error}"
         counts = not tuples[0].is_tick
         if counts:
             self._count(tuples[0], why)
@@ -130,8 +131,8 @@ class ExecuteFailures:
                 extra=EACH,
             )
 
-    def _log(self, tuples: Sequence[Tuple], error: Exception) -> None:
+    def _log(self, tuples: Sequence[Tuple], error: BaseException, why: str) -> None:
         by, at = (self._component, self._task), (tuples[0].topic, tuples[0].partition, tuples[0].offset)
         shown = (", ".join(f"{root:016x}" for root in each.roots) or "none" for each in tuples[:_SHOWN_TUPLES])
-        text = "%s/%d raised %s: %s at %s[%d] offset %d, roots %s"
-        logger.error(text, *by, type(error).__name__, error, *at, ", ".join(shown), exc_info=error)
+        text = "%s/%d raised %s at %s[%d] offset %d, roots %s"
+        logger.error(text, *by, why, *at, ", ".join(shown), exc_info=error)

@@ -55,7 +55,7 @@ class KafkaAdapter(BoltAdapter):
                 key = None if key_of is None else key_of(tuple_)
                 headers = [(name, header(tuple_)) for name, header in headers_of] if headers_of else None
                 value = value_of(tuple_)
-            except Exception as error:  # noqa: BLE001 - any exception of a user's function
+            except BaseException as error:  # noqa: BLE001 - anything that a user's function raises
                 failures.handle((tuple_,), error)
                 if failures.is_paused:
                     self._outcomes.retries.defer(tuples[tuples.index(tuple_) + 1 :])

@@ -14,7 +14,7 @@ from spout_sdk.errors import DeliveryError, TopologyError, TupleAlreadyDoneError
 from spout_sdk.records import Headers
 from tuple_tree.anchors import Rows
 from tuple_tree.answers import answer_partition, kind_header, tree_key
-from tuple_tree.errors import WireError
+from tuple_tree.errors import WireError, describe, text_of
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.messages import FailReason
 from tuple_tree.names import answers_topic
@@ -400,4 +400,4 @@ class Outcomes:
 
 def as_text(message: str | BaseException) -> str:
     """A reason as text; of an exception its type and text."""
-    return f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else str(message)
+    return describe(message) if isinstance(message, BaseException) else text_of(message)

@@ -9,6 +9,7 @@ from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.errors import EmitError
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import SOURCE_HEADER
+from tuple_tree.errors import describe, shown
 from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import LocalCodec, PayloadCodec, payload_codec
 from tuple_tree.routing import Choose, ChooseRows, KeyOf, chooser
@@ -76,7 +77,7 @@ class EmitPlan:
         except Exception as error:  # fastavro raises TypeError, ValueError, OverflowError, AttributeError and more
             types = ", ".join(f"{field.name}: {field.type}" for field in self.stream.fields)
             raise self.error(
-                f"{_shown(values)} does not fit codec {self.stream.codec} ({type(error).__name__}: {error}): "
+                f"{shown(values)} does not fit codec {self.stream.codec} ({describe(error)}): "
                 f"pass what the stream declares, {types}"
             ) from error
 
@@ -107,7 +108,7 @@ class EmitPlan:
         if isinstance(error, TypeError):  # its text is complete
             return self.error(str(error))
         return self.error(
-            f"{_shown(values)} cannot be grouped by ({type(error).__name__}: {error}): pass values that its "
+            f"{shown(values)} cannot be grouped by ({describe(error)}): pass values that its "
             "subscribers can be chosen by"
         )
 
@@ -121,11 +122,6 @@ class EmitPlan:
 
 def _targets(packs: Sequence[OpenPack], ids: Sequence[TaskId], tasks: Sequence[int]) -> Targets:
     return tuple(packs[task] for task in tasks), tuple(ids[task] for task in tasks)
-
-
-def _shown(values: Sequence[Any]) -> str:
-    shown = repr(values)
-    return shown if len(shown) <= 200 else shown[:200] + "…"
 
 
 def emit_plans(

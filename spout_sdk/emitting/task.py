@@ -12,6 +12,7 @@ from spout_sdk.emitting.emit_plan import EmitPlan, emit_plans
 from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.errors import BrokerError, ComponentError, EmitError, NotPreparedError
 from spout_sdk.records import Clock, TaskEnvironment
+from tuple_tree.errors import ENDS_PROCESS, describe
 from tuple_tree.ids import random_ids
 
 LINGER_SECONDS: Final = 0.005  # how long a tuple or an entry is buffered, at most
@@ -64,15 +65,17 @@ class Task:
     def report_error(self, error: BaseException) -> None:
         """Logs and counts an error after which the task continues."""
         self._counters.count_error(error)
-        what = (self._component, self._task, type(error).__name__, error)
-        self._logger.error("%s/%d reports an error: %s: %s", *what, exc_info=error)
+        what = (self._component, self._task, describe(error))
+        self._logger.error("%s/%d reports an error: %s", *what, exc_info=error)
 
     def run_hooks(self, call: Callable[[TaskHook], None]) -> None:
         """Calls each hook of the task, and reports their exceptions, which change nothing."""
         for hook in self._hooks:
             try:
                 call(hook)
-            except Exception as error:  # noqa: BLE001 - any exception of a user's hook
+            except ENDS_PROCESS:
+                raise
+            except BaseException as error:  # noqa: BLE001 - anything that a user's hook raises
                 self.report_error(error)
 
     def call_emit_hooks(self, emitted: EmitInfo) -> None:
@@ -83,7 +86,9 @@ class Task:
         """The user's instance."""
         try:
             made = self.topology.factory(self._component)()
-        except Exception as error:
+        except ENDS_PROCESS:
+            raise
+        except BaseException as error:
             raise self._broken("__init__", error) from error
         check_signatures(f"component {self._component!r}", made)
         return made
@@ -96,9 +101,9 @@ class Task:
         """Calls a method of the user's component; raises `ComponentError` if it raises."""
         try:
             function(*arguments)
-        except BrokerError:
+        except (BrokerError, *ENDS_PROCESS):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise self._broken(method, error) from error
 
     def _end(self, method: str, end: Callable[[], None]) -> None:
@@ -112,12 +117,14 @@ class Task:
                 each()
             except ComponentError as error:
                 ended_by = error
-            except Exception:  # any exception of a user's component
+            except ENDS_PROCESS:
+                raise
+            except BaseException:  # anything that a user's component raises
                 self._logger.exception("%s/%d: %s() raised", self._component, self._task, method)
         if ended_by is not None:
             raise ended_by
 
-    def _broken(self, method: str, error: Exception) -> ComponentError:
+    def _broken(self, method: str, error: BaseException) -> ComponentError:
         self._logger.exception("%s/%d: %s() raised", self._component, self._task, method)
         kind = NotPreparedError if method in _BEGIN else ComponentError
         return kind(self._component, self._task, method, error)

@@ -14,7 +14,7 @@ from spout_sdk.kafka_spout.spout import KafkaSpout, KafkaTuple
 from spout_sdk.records import Record
 from spout_sdk.spouts.row_emitter import RowEmitter
 from spout_sdk.spouts.spout_task import SpoutTask
-from tuple_tree.errors import WireError
+from tuple_tree.errors import ENDS_PROCESS, WireError, describe
 from tuple_tree.headers import trace_context
 from tuple_tree.messages import FailReason
 from tuple_tree.positions import MAX_OFFSET
@@ -23,7 +23,7 @@ from tuple_tree.streams import DEFAULT_STREAM
 logger = get_logger("spout_sdk.kafka_spout")
 
 _HEADERS: Final = methodcaller("headers")
-_Translated = tuple[Any, Exception | None]  # the return value of `translate`, and the exception that it raised
+_Translated = tuple[Any, BaseException | None]  # the return value of `translate`, and the exception that it raised
 
 
 class MessageEmitter:
@@ -163,12 +163,14 @@ class MessageEmitter:
     def _translated(self, record: Record) -> _Translated:
         try:
             return self._translate(record), None
-        except Exception as error:  # noqa: BLE001 - any exception of the user's translate
+        except ENDS_PROCESS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - anything that the user's translate raises
             return None, error
 
-    def _translate_raised(self, key: int, record: Record, error: Exception) -> None:
+    def _translate_raised(self, key: int, record: Record, error: BaseException) -> None:
         """Makes a dead letter of an invalid message; retries others: a service that `translate` needs may be down."""
-        why = f"translate() raised {type(error).__name__}: {error}"
+        why = f"translate() raised {describe(error)}"
         if isinstance(error, InvalidMessageError) or not self._is_replayed:
             self.reject(key, record, WireError("bad-payload", why))
             return

@@ -22,7 +22,7 @@ from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.spouts.tree_batches import TreeBatches
 from tuple_tree.components import SpoutManifest
 from tuple_tree.control import ControlState
-from tuple_tree.errors import VersionError, WireError
+from tuple_tree.errors import ENDS_PROCESS, VersionError, WireError
 from tuple_tree.messages import FailReason, SpoutAddress, decode_notice_batch, failed_by_of
 from tuple_tree.names import notices_topic
 
@@ -104,9 +104,9 @@ class SpoutTask(HeadTask):
                     self.adapter.emit(calls, limit)
                 elif self.control == "draining":
                     self.adapter.emit_failed(calls, limit)
-        except (ComponentError, BrokerError):
+        except (ComponentError, BrokerError, *ENDS_PROCESS):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise self._broken("next_tuple", error) from error
         if len(trees) >= limit:
             self._throttled_since = self._clock()

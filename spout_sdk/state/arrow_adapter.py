@@ -15,6 +15,7 @@ from spout_sdk.state.collectors import StateArrowCollector
 from spout_sdk.state.table import StateTable
 from spout_sdk.state.task_state import TaskState
 from tuple_tree.anchors import Rows
+from tuple_tree.errors import describe
 from tuple_tree.routing import keys_of_rows
 
 Change = tuple[Any, bytes | None]  # a new value, and its payload
@@ -97,7 +98,7 @@ class ValueColumns:
             batch = self._codec.batch(table)
         except Exception as error:  # Arrow raises ArrowInvalid, KeyError, TypeError and more
             raise StateError(
-                f"update_batch() returned columns that do not fit the state ({type(error).__name__}: {error}): return "
+                f"update_batch() returned columns that do not fit the state ({describe(error)}): return "
                 f"{', '.join(self._names)}, as the state declares them"
             ) from error
         if batch.num_rows != size:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from spout_sdk.errors import SpoutSdkError
 from spout_sdk.statistics.state_stats import StateStats, merged_states
+from tuple_tree.errors import describe
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
 from tuple_tree.process_stats import LARGEST_ERROR, filter_known_fields, metric_field
@@ -99,7 +100,7 @@ class Counters(Counts):
     def count_error(self, error: BaseException) -> None:
         """Counts an exception of the component's code."""
         self.errors += 1
-        self.last_error = f"{type(error).__name__}: {error}"[:LARGEST_ERROR]
+        self.last_error = describe(error)[:LARGEST_ERROR]
 
     def count_failed(self, reason: FailReason) -> None:
         """Counts a failed tree or input."""

@@ -16,6 +16,7 @@ from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.components import BoltManifest, OutcomesCodec, OutcomesManifest, SpoutManifest
+from tuple_tree.errors import describe
 from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_SPOUTS
@@ -93,7 +94,7 @@ def _made(name: str, factory: Any) -> Any:
         raise
     except Exception as error:  # any exception of a user's component
         raise TopologyError(
-            f"component {name!r} cannot be created to read its declarations: {type(error).__name__}: {error}; move "
+            f"component {name!r} cannot be created to read its declarations: {describe(error)}; move "
             "code that needs the machine where it runs to prepare(), or to open() of a spout"
         ) from error
 

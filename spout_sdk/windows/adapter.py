@@ -154,7 +154,7 @@ class WindowEffects:
         self._tuples = window.tuples
         try:
             self._bolt.execute_window(window)
-        except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
+        except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
             self._failures.handle(held(), error)
         else:
             self._failures.in_a_row = 0

@@ -18,6 +18,7 @@ from spout_sdk.windows.policies import SECOND, Key, Window, WindowManager, key_o
 from spout_sdk.windows.replays import Replays
 from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.commit_metadata import LARGEST_METADATA
+from tuple_tree.errors import ENDS_PROCESS
 
 if TYPE_CHECKING:
     from spout_sdk.windows.adapter import WindowEffects
@@ -207,7 +208,9 @@ class WindowFold:
             return gone is not None and (tuple_.offset, tuple_.index) <= gone[1:]
         try:
             at = self._spec.time_of(tuple_)
-        except Exception:  # noqa: BLE001 - the same error failed the tuple when it came first
+        except ENDS_PROCESS:
+            raise
+        except BaseException:  # noqa: BLE001 - the same error failed the tuple when it came first
             return True
         return watermark is not None and at <= watermark and self._manager.is_over(key_of(tuple_, at), watermark)
 

@@ -18,7 +18,7 @@ from spout_sdk.windows.open_windows import SESSION_END, OpenWindows, Sessions, s
 from spout_sdk.windows.time_windows import Times, TimeWindow, TimeWindows, milliseconds
 from spout_sdk.windows.window_values import WindowValues, input_types
 from tuple_tree.components import BoltManifest, SpoutManifest
-from tuple_tree.errors import StateRecordError
+from tuple_tree.errors import ENDS_PROCESS, StateRecordError, describe
 from tuple_tree.identities import NO_POSITION
 from tuple_tree.ids import IdColumn
 from tuple_tree.names import results_topic
@@ -292,9 +292,11 @@ class WindowState(TaskState):
             try:
                 result = self.result(self.shown_key(of_tuples), window, value)
                 payload = None if result is None else self._results.encode_row(tuple(result))
-            except Exception as error:
+            except ENDS_PROCESS:
+                raise
+            except BaseException as error:
                 why = StateError(
-                    f"{type(error).__name__}: {error}; for key {as_text(of_tuples)} and the window from {start} to "
+                    f"{describe(error)}; for key {as_text(of_tuples)} and the window from {start} to "
                     f"{end}, which stays in the state until result() returns values for it"
                 )
                 raise ComponentError(self._component, self._task, "result", why) from error

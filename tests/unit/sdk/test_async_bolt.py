@@ -38,7 +38,7 @@ def test_an_input_that_raises_fails_and_emits_nothing() -> None:
         assert rig.failed() == {
             1: "ValueError: refused",
             2: "try later",
-            3: "execute_async() ended with CancelledError",
+            3: "CancelledError",
         }
         assert (rig.sent, rig.task.committable) == (0, 1)
 
