@@ -210,8 +210,8 @@ class Outcomes:
     def take_due(self, most: int, span: int, seconds: float = 0.0) -> Replays | None:
         """Takes what has to be delivered again, as far as there is room; waits for some, no longer than `seconds`.
 
-        There are at most `most`, and those of a partition are less than `span` offsets apart, so that they can be read
-        in one go. They are pending then.
+        There are at most `most`; of each partition, the one that was delivered longest ago, and others within the next
+        `span` offsets, so that they can be read in one go. They are pending then.
         """
         with self._changed:
             if not (room := self._room_for_due(most)) and seconds:
@@ -220,12 +220,15 @@ class Outcomes:
             if not room:
                 return None
             places = self._table.with_state(DUE)
-            # Behind the partition that was the last one before, so that no other one starves.
-            places = np.roll(places, -np.searchsorted(self._table.positions[places], self._turn))
             positions = self._table.positions[places]
-            begins = np.flatnonzero(np.diff(positions >> OFFSET_BITS, prepend=-1))
-            firsts = np.repeat(positions[begins], np.diff(begins, append=len(places)))
-            places = places[positions < firsts + span][:room]
+            # Of each partition, what was delivered longest ago and what follows it: no message waits for ever.
+            partitions = positions >> OFFSET_BITS
+            order = np.lexsort((self._table.columns["delivered"][places], partitions))
+            numbers, firsts = np.unique(partitions[order], return_index=True)
+            begins = positions[order[firsts]][np.searchsorted(numbers, partitions)]
+            places = places[(positions >= begins) & (positions < begins + span)]
+            # Behind the partition that was the last one before, so that no other one starves.
+            places = np.roll(places, -np.searchsorted(self._table.positions[places], self._turn))[:room]
             self._turn = ((int(self._table.positions[places[-1]]) >> OFFSET_BITS) + 1) << OFFSET_BITS
             places.sort()
             attempts = self._table.columns["attempt"][places]

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
@@ -11,20 +12,39 @@ from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.kafka_spout.partitions import Fetched, OwnedPartitions, SourcePartition
 from spout_sdk.records import MadeRecord, Record
 from tuple_tree.errors import WireError
+from tuple_tree.messages import FailReason
 
 ROUND: Final = 200  # messages that are read again in one round, at most
 REACH: Final = 1_000  # offsets of a partition between the first and the last of these
-_OFTEN: Final = 4  # failures of a message, after which new ones do not wait for it
 AGAIN_SECONDS: Final = 1.0  # after which a failed request is tried again
+_OFTEN: Final = 4  # failures after which a message no longer precedes new messages
+_FIRST, _FREQUENT, _HANGING = range(3)
+_HANGS: Final = frozenset((FailReason.TIMEOUT, FailReason.TOO_OLD, FailReason.LOST))
 _ROUNDING_SECONDS: Final = 1e-6  # largest rounding error of a time plus a delay
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """The messages of one kind.
+
+    Attributes:
+        waiting: a heap: when a message is due, and its key.
+        ready: messages that were read, and can be emitted now.
+        open_count: how many of them are emitted, and have no outcome.
+    """
+
+    waiting: list[tuple[float, int]] = field(default_factory=list)
+    ready: deque[tuple[int, Record]] = field(default_factory=deque)
+    open_count: int = 0
 
 
 class Replays:
     """The failed messages of a task; `reject` makes a dead letter of one.
 
-    Attributes:
-        ready: messages that were read, and can be emitted now; they precede new messages.
-        poison: the same for messages that have failed often, which share calls with new messages.
+    There are three kinds, and none waits for another: messages that have failed a few times, which precede new
+    messages; messages that have failed often, which cost calls; and messages whose last tree has timed out, which cost
+    a tree for a whole message timeout. The last two share calls with new messages, and each may have a quarter of the
+    trees.
     """
 
     def __init__(
@@ -38,56 +58,73 @@ class Replays:
         self._partitions = partitions
         self._source = source
         self._reject = reject
-        self._waiting: list[tuple[float, int]] = []  # a heap: when a message is due, and its key
+        self._queues = [_Queue(), _Queue(), _Queue()]
+        self._rounds = deque(self._queues)  # the queue that was read last is the last one
         self._given_up: dict[int, str] = {}
-        self._is_fetching = self._is_odd = False
-        self.ready: deque[tuple[int, Record]] = deque()
-        self.poison: deque[tuple[int, Record]] = deque()
-        self._open_poison: set[int] = set()
+        self._hanging: set[int] = set()
+        self._open: dict[int, _Queue] = {}  # of emitted messages of the last two kinds
+        self._most_open = 1
+        self._is_fetching = False
+        self._turn = 0
 
     def failed(self, key: int, failure: Failure, now: float) -> None:
         """Counts a failure of a message, which is due later, or is given up."""
-        self._open_poison.discard(key)
+        self._close(key)
         each, offset = self._partitions.at(key)
         failures = each.failed(offset)
         delay = self._policy.delay(failures)
+        if failure.reason in _HANGS:
+            self._hanging.add(key)
         if delay is None:
             message = f": {failure.message}" if failure.message else ""
             self._given_up[key] = (
                 f"all {failures} attempts failed, the last one with reason {failure.reason.word}{message}"
             )
             delay = 0.0
-        heappush(self._waiting, (now + delay, key))
+        self._wait(key, now + delay)
 
     def acked(self, keys: Sequence[int]) -> None:
         """Ends messages whose trees were fully processed."""
-        self._open_poison.difference_update(keys)
+        for key in self._open.keys() & keys if self._open else ():
+            self._close(key)
         self._partitions.all_done(keys)
 
     def done(self, key: int) -> None:
         """Ends a message that was skipped, has become a dead letter, or has a delivered outcome."""
-        self._open_poison.discard(key)
+        self._close(key)
         self._given_up.pop(key, None)
         self._partitions.done(key)
 
-    def share(self, calls: int, limit: int) -> int:
-        """How many messages of `poison` may be emitted in a number of calls, while there are new messages.
+    def take(self, calls: int, limit: int, *, has_new: bool) -> list[tuple[int, Record]]:
+        """Takes messages to be emitted now, at most `calls`; `limit` trees may be open.
 
-        Half of the calls, and no more than half of the trees that may be open: messages that always
-        fail do not stop others.
+        Messages of the last two kinds leave half of the calls to new messages, if there are any.
         """
-        self._is_odd = not self._is_odd
-        return max(0, min((calls + self._is_odd) // 2, max(1, limit // 2) - len(self._open_poison)))
+        first, *shared = self._queues
+        taken = _popped(first.ready, calls)
+        self._most_open = max(1, limit // 4)
+        if any(queue.ready for queue in shared):
+            self._turn += 1
+            calls -= len(taken)
+            if has_new:
+                calls = (calls + self._turn % 2) // 2
+            for queue in shared if self._turn & 2 else reversed(shared):
+                some = _popped(queue.ready, min(calls, self._most_open - queue.open_count))
+                calls -= len(some)
+                taken += some
+        return taken
 
     def emitted(self, key: int) -> None:
         """Notes that a message was emitted again."""
-        each, offset = self._partitions.at(key)
-        if each.failures(offset) >= _OFTEN:
-            self._open_poison.add(key)
+        queue = self._queue(key)
+        self._hanging.discard(key)
+        if queue is not self._queues[_FIRST]:
+            self._open[key] = queue
+            queue.open_count += 1
 
     def postpone(self, key: int, now: float) -> None:
         """Lets a message wait that was ready, but cannot be emitted yet."""
-        heappush(self._waiting, (now + AGAIN_SECONDS, key))
+        self._wait(key, now + AGAIN_SECONDS)
 
     def tick(self, now: float) -> None:
         """Begins to read messages that are due, or takes messages that were read."""
@@ -97,42 +134,74 @@ class Replays:
                 self._is_fetching = False
             else:
                 self._take(fetched, now)
-        elif self._waiting and not (self.ready or self.poison):
-            self._fetch(now)
+            return
+        for queue in self._rounds:
+            if _is_readable(queue, now):
+                self._rounds.remove(queue)
+                self._rounds.append(queue)
+                self._source.fetch(self._round(queue.waiting, now), now)
+                self._is_fetching = True
+                return
 
     def is_due(self, now: float) -> bool:
-        return bool(self.ready or self.poison) or self._is_fetching or self._next_is_due(now)
+        """Whether messages can be read or emitted now."""
+        first, *shared = self._queues
+        return (
+            self._is_fetching
+            or bool(first.ready)
+            or any(queue.ready and queue.open_count < self._most_open for queue in shared)
+            or any(_is_readable(queue, now) for queue in self._queues)
+        )
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self.ready) + len(self.poison)
+        return sum(len(queue.waiting) + len(queue.ready) for queue in self._queues)
 
-    def _next_is_due(self, now: float) -> bool:
-        return bool(self._waiting) and self._waiting[0][0] <= now + _ROUNDING_SECONDS
+    def _queue(self, key: int) -> _Queue:
+        if key in self._given_up:
+            return self._queues[_FIRST]
+        if key in self._hanging:
+            return self._queues[_HANGING]
+        each, offset = self._partitions.at(key)
+        return self._queues[_FIRST if each.failures(offset) < _OFTEN else _FREQUENT]
 
-    def _fetch(self, now: float) -> None:
-        """Begins to read due messages, the earliest first; of each partition, only those within `REACH` offsets."""
-        due: list[int] = []
-        while self._next_is_due(now) and len(due) < ROUND:
-            due.append(heappop(self._waiting)[1])
+    def _wait(self, key: int, due: float) -> None:
+        heappush(self._queue(key).waiting, (due, key))
+
+    def _close(self, key: int) -> None:
+        self._hanging.discard(key)
+        if (queue := self._open.pop(key, None)) is not None:
+            queue.open_count -= 1
+
+    def _round(self, waiting: list[tuple[float, int]], now: float) -> dict[SourcePartition, list[int]]:
+        """Takes due messages, the earliest first; of each partition, only those within `REACH` offsets.
+
+        The others keep their due times, so that a later round begins with them.
+        """
         wanted: dict[SourcePartition, list[int]] = {}
-        for key in sorted(due):
+        spans: dict[SourcePartition, tuple[int, int]] = {}
+        others = []
+        for _ in range(ROUND):
+            if not waiting or waiting[0][0] > now + _ROUNDING_SECONDS:
+                break
+            due, key = heappop(waiting)
             each, offset = self._partitions.at(key)
-            offsets = wanted.setdefault(each.at, [])
-            if offsets and offset >= offsets[0] + REACH:
-                heappush(self._waiting, (now, key))
-            else:
-                offsets.append(offset)
-        if wanted:
-            self._source.fetch(wanted, now)
-            self._is_fetching = True
+            low, high = spans.get(each.at, (offset, offset))
+            low, high = min(low, offset), max(high, offset)
+            if high - low >= REACH:
+                others.append((due, key))
+                continue
+            spans[each.at] = low, high
+            wanted.setdefault(each.at, []).append(offset)
+        for other in others:
+            heappush(waiting, other)
+        return {at: sorted(offsets) for at, offsets in wanted.items()}
 
     def _take(self, fetched: Fetched, now: float) -> None:
         for record in fetched.records:
             key = self._partitions.key(record.topic(), record.partition(), record.offset())
             why = self._given_up.get(key)
             if why is None:
-                each, offset = self._partitions.at(key)
-                (self.poison if each.failures(offset) >= _OFTEN else self.ready).append((key, record))
+                self._queue(key).ready.append((key, record))
             else:
                 self._reject(key, record, WireError("retries-exhausted", why))
         for at, offset in fetched.gone:
@@ -142,3 +211,12 @@ class Replays:
             self._reject(key, MadeRecord(*at, offset), WireError("gone", detail))
         for at, offset in fetched.unread:
             self.postpone(self._partitions.key(*at, offset), now)
+
+
+def _is_readable(queue: _Queue, now: float) -> bool:
+    """Whether messages of a queue are due, and all that were read are emitted."""
+    return not queue.ready and bool(queue.waiting) and queue.waiting[0][0] <= now + _ROUNDING_SECONDS
+
+
+def _popped(ready: deque[tuple[int, Record]], most: int) -> list[tuple[int, Record]]:
+    return [ready.popleft() for _ in range(min(most, len(ready)))]

@@ -5,7 +5,6 @@ emitted again, or its dead letter is not delivered yet. Its offset stays open al
 number; the payload is read again.
 """
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -122,9 +121,7 @@ class SourceTask(SpoutAdapter):
         buffer, replays = self._buffer, self._replays
         most = self._room(calls, limit)
         has_new = bool(buffer) or (most > 0 and self._read_ahead())
-        most -= self._emit_all_again(replays.ready, most)
-        if replays.poison:
-            most -= self._emit_all_again(replays.poison, replays.share(most, limit) if has_new else most)
+        most -= sum(self._emit_again(*each) for each in replays.take(most, limit, has_new=has_new))
         if not most or not has_new:
             return
         if self._held and not self._commit_held():
@@ -136,8 +133,8 @@ class SourceTask(SpoutAdapter):
             emitted += self._messages.emit_run(run)
 
     def emit_failed(self, calls: int, limit: int) -> None:
-        for messages in (self._replays.ready, self._replays.poison):
-            self._emit_all_again(messages, self._room(calls, limit))
+        for each in self._replays.take(self._room(calls, limit), limit, has_new=False):
+            self._emit_again(*each)
 
     def _room(self, calls: int, limit: int) -> int:
         return min(calls, limit - len(self._task.open_trees))
@@ -333,13 +330,6 @@ class SourceTask(SpoutAdapter):
         return True
 
     # Messages that failed
-
-    def _emit_all_again(self, messages: deque[tuple[int, Record]], most: int) -> int:
-        """Emits failed messages, `most` at most; returns how many."""
-        emitted = 0
-        while messages and emitted < most:
-            emitted += self._emit_again(*messages.popleft())
-        return emitted
 
     def _emit_again(self, key: int, record: Record) -> bool:
         each, offset = self._partitions.at(key)

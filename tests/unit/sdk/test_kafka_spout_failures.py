@@ -1,11 +1,13 @@
 """A Kafka spout's task: replays, their roots and their end; limits."""
 
+from itertools import pairwise
+
 import pytest
 
 from spout_sdk import DeliveryError, FailReason, RetryPolicy
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.kafka_spout.partitions import SourceCommit, SourcePartition
-from tests.unit.sdk.kafka_spout_rig import Rig, filled
+from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tuple_tree.done_sets import DoneSet
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=2)
@@ -64,6 +66,46 @@ def test_of_more_than_one_read_takes_those_that_are_due_longest_are_delivered_fi
     rig.fail(*range(250))
     rig.work(1)
     assert rig.offsets() == [*range(199), 250, *range(199, 250)]
+
+
+def test_messages_far_apart_are_delivered_in_the_order_in_which_they_are_due() -> None:
+    rig = Rig(filled(0, 5_000, 10_000), retry=RetryPolicy(initial_delay=1))
+    rig.work()
+    rig.offsets()
+    for offset in (10_000, 5_000, 0):
+        rig.fail(offset)
+        rig.clock.advance(0.1)
+    delivered: list[int] = []
+    rig.clock.advance(1)
+    while len(delivered) < 6:
+        rig.work()
+        delivered += (offsets := rig.offsets())
+        if 0 in offsets:
+            rig.fail(0)
+        rig.clock.advance(0.5)
+    assert delivered == [10_000, 5_000, 0, 0, 0, 0]
+
+
+def test_no_message_waits_for_others_that_time_out_again_and_again() -> None:
+    far = 1_500
+    rig = Rig(filled(*range(400), far), retry=RetryPolicy())
+    deliveries: list[float] = []
+    began: dict[int, float] = {}  # of open trees that will time out
+    for _ in range(40):
+        rig.work(0.5)
+        now = rig.clock()
+        for root in rig.roots():
+            began[root] = now
+            if rig.topics.position(root, 1).offset == far:
+                deliveries.append(now)
+                del began[root]
+                rig.task.handle(notice([], {root: "no"}))
+        old = [root for root, since in began.items() if now - since > 2]
+        rig.task.handle(notice([], dict.fromkeys(old, ""), FailReason.TIMEOUT))
+        for root in old:
+            del began[root]
+    waited = [later - before for before, later in pairwise(deliveries)]
+    assert waited == [0.5, 0.5, 0.5, 1.0, 2.0, 3.5, 6.5], "the delays of its policy, and the step of this test"
 
 
 def test_a_retry_waits_for_its_delay_and_new_messages_do_not() -> None:

@@ -148,6 +148,18 @@ def test_a_round_takes_the_offsets_within_its_span(outcomes: Outcomes) -> None:
     assert each == [[(0, 105)], [(1, 900)], [(0, 900)], []], "no partition starves"
 
 
+def test_messages_that_fail_again_and_again_hold_up_no_message_beyond_their_span(
+    outcomes: Outcomes, clock: Clock
+) -> None:
+    deliver(outcomes, 0, range(20))
+    fail(outcomes, *(Position(3, 0, offset) for offset in (0, 5, 15)))
+    rounds = []
+    for attempt, clock.now in enumerate((1.0, 2.0, 3.0)):
+        rounds.append([offset for _, offset in taken(outcomes, span=10)])
+        fail(outcomes, *(Position(3, 0, offset, attempt + 1) for offset in rounds[-1]))
+    assert rounds == [[0, 5], [15], [0, 5]]
+
+
 def test_messages_without_an_outcome_are_lost(outcomes: Outcomes, clock: Clock) -> None:
     deliver(outcomes, 0, [0])
     clock.now = 9.9
