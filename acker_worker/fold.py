@@ -28,6 +28,8 @@ MESSAGE_CHARACTERS: Final = 500
 """Characters of a bolt's message that a notice keeps: a batch of notices must fit a record."""
 FULL: Final = 8_192
 """Entries at which they are applied: enough for the call not to be noticed, little enough for the caches."""
+MOST_MESSAGES: Final = 16_384
+"""Open trees of a partition whose mark keeps its message: 20 MB at most. Others are marked without a message."""
 _NOTHING: Final = ("", "")
 _NOTICE_ROOTS: Final = 16_384  # most roots in one notice batch: 128 KiB of ids, far from a broker's largest record
 _NOTICE_FAILS: Final = 256
@@ -57,10 +59,12 @@ class SpoutOutcomes:
     Attributes:
         acked: columns of roots.
         failed: root, reason, message of the bolt and its task; both are empty unless a bolt failed the tree.
+        marked: of acked trees with a dead letter: root, message of the bolt and its task.
     """
 
     acked: list[IdColumn] = field(default_factory=list)
     failed: list[tuple[int, FailReason, str, str]] = field(default_factory=list)
+    marked: list[tuple[int, str, str]] = field(default_factory=list)
 
     def notices(self, partition: int, position: int) -> Iterator[NoticeBatch]:
         """Notice batches that are small enough for any broker, acks first.
@@ -80,6 +84,15 @@ class SpoutOutcomes:
                 fail_reasons=np.array(reasons, dtype=np.uint8),
                 fail_messages=messages,
                 failed_by=failed_by,
+            )
+        for start in range(0, len(self.marked), _NOTICE_FAILS):
+            roots, messages, marked_by = zip(*self.marked[start : start + _NOTICE_FAILS], strict=True)
+            yield NoticeBatch(
+                partition,
+                position,
+                marked_roots=np.array(roots, dtype=np.uint64),
+                mark_messages=messages,
+                marked_by=marked_by,
             )
 
 
@@ -198,6 +211,14 @@ class PartitionFold:
         if len(batch.ack_roots):
             counters.acks += len(batch.ack_roots)
             self._add(Run(kernels.ACK, batch.ack_roots, batch.ack_vals))
+        if len(batch.mark_roots):
+            counters.acks += len(batch.mark_roots)
+            self._apply_runs(step)
+            for root, message in zip(batch.mark_roots.tolist(), batch.mark_messages, strict=True):
+                if len(self._messages) < MOST_MESSAGES:
+                    self._messages.setdefault(root, (message[:MESSAGE_CHARACTERS], batch.writer))
+            self._add(Run(kernels.MARK, batch.mark_roots, batch.mark_vals))
+            self._apply_runs(step)
         if len(batch.fail_roots):
             counters.fails += len(batch.fail_roots)
             # A bolt's message is for the outcome of this fail, not for one that was decided before.
@@ -224,7 +245,7 @@ class PartitionFold:
         self._add_outcomes(outcomes, step, notify=not self.rebuilding)
 
     def _check_routing(self, batch: AckBatch) -> None:
-        for column in (batch.init_roots, batch.ack_roots, batch.fail_roots, batch.reset_roots):
+        for column in batch.roots:
             if not len(column):
                 continue
             roots = np.ascontiguousarray(column, dtype=np.uint64)
@@ -268,14 +289,14 @@ class PartitionFold:
             return
         kinds = np.bincount(outcomes.kinds, minlength=kernels.ORPHANED + 1)
         counters = self.counters
-        counters.trees_acked += int(kinds[kernels.ACKED])
+        counters.trees_acked += int(kinds[kernels.ACKED] + kinds[kernels.ACKED_MARKED])
         for reason, name in FAILS.items():
             setattr(counters, name, getattr(counters, name) + int(kinds[reason]))
         counters.orphans_expired += int(kinds[kernels.ORPHANED])
         if notify:
             self._add_acked(outcomes, step)
             if kinds[kernels.ACKED] + kinds[kernels.ORPHANED] < len(outcomes):
-                self._add_failed(outcomes, step)
+                self._add_others(outcomes, step)
         if self._messages:
             for root in outcomes.roots.tolist():
                 self._messages.pop(root, None)
@@ -291,17 +312,19 @@ class PartitionFold:
         for spout in np.unique(spouts).tolist():
             self._outcomes_of(step, spout).acked.append(roots[spouts == spout])
 
-    def _add_failed(self, outcomes: Outcomes, step: Step) -> None:
-        failed = (outcomes.kinds != kernels.ACKED) & (outcomes.kinds != kernels.ORPHANED)
-        for root, spout, kind in zip(
-            outcomes.roots[failed].tolist(),
-            outcomes.spouts[failed].tolist(),
-            outcomes.kinds[failed].tolist(),
-            strict=True,
-        ):
-            reason = FailReason(kind)
-            message, by = self._messages.get(root, _NOTHING) if reason is FailReason.FAILED else _NOTHING
-            self._outcomes_of(step, spout).failed.append((root, reason, message, by))
+    def _add_others(self, outcomes: Outcomes, step: Step) -> None:
+        """Adds failed trees, and acked trees with a mark."""
+        others = (outcomes.kinds != kernels.ACKED) & (outcomes.kinds != kernels.ORPHANED)
+        columns = (outcomes.roots[others], outcomes.spouts[others], outcomes.kinds[others])
+        for root, spout, kind in zip(*(column.tolist() for column in columns), strict=True):
+            message, by = self._messages.get(root, _NOTHING)
+            of = self._outcomes_of(step, spout)
+            if kind == kernels.ACKED_MARKED:
+                of.marked.append((root, message, by))
+            elif kind == FailReason.FAILED:
+                of.failed.append((root, FailReason.FAILED, message, by))
+            else:
+                of.failed.append((root, FailReason(kind), *_NOTHING))
 
     def _outcomes_of(self, step: Step, spout: int) -> SpoutOutcomes:
         return step.outcomes.setdefault(self.ledger.spout(spout), SpoutOutcomes())

@@ -6,7 +6,7 @@ The table is one `u8` array of 24-byte slots, key, checksum, meta: open-addresse
 roots could be chosen to share a home, and expiry be quadratic. An empty slot holds the largest key; the last slot is
 always empty.
 
-Meta, from the top: occupied (1 bit), spout known (1), failed (1), spout (21), born (20), expires (20). Ticks are kept
+Meta, from the top: occupied (1 bit), spout known (1), failed (1), marked (1), spout (20), born (20), expires (20). Ticks are kept
 modulo 2**20 and compared within half of that.
 """
 
@@ -31,9 +31,10 @@ _FIRST, _SECOND = map(U64, FACTORS)
 OCCUPIED: Final = U64(1 << 63)
 KNOWN: Final = U64(1 << 62)
 FAILED: Final = U64(1 << 61)
+MARKED: Final = U64(1 << 60)
 _SPOUT_SHIFT: Final = U64(40)
 _BORN_SHIFT: Final = U64(20)
-SPOUT_LIMIT: Final = 1 << 21
+SPOUT_LIMIT: Final = 1 << 20
 TICK_SPAN: Final = 1 << 20
 _SPOUT_MASK: Final = U64(SPOUT_LIMIT - 1)
 _TICK_MASK: Final = U64(TICK_SPAN - 1)
@@ -43,8 +44,10 @@ INIT: Final = 0
 ACK: Final = 1
 FAIL: Final = 2
 RESET: Final = 3
+MARK: Final = 4
 
 ACKED: Final = 0  # outcome kinds as the kernels write them
+ACKED_MARKED: Final = 128  # acked, with a tuple that became a dead letter
 FAILED_BY_BOLT: Final = int(FailReason.FAILED)
 TIMED_OUT: Final = int(FailReason.TIMEOUT)
 TOO_OLD: Final = int(FailReason.TOO_OLD)
@@ -191,11 +194,11 @@ def apply(
         table: the slots, flat, shape `(WORDS * slots,)`, dtype u8.
         capacity: number of homes; the table has some more slots.
         multiplier: odd; a root times this is its key.
-        rules: shape `(runs,)`, u1; INIT, ACK, FAIL or RESET for each run.
+        rules: shape `(runs,)`, u1; INIT, ACK, FAIL, RESET or MARK for each run.
         spouts: shape `(runs,)`, u8; index of the owner; read by INIT only.
         ends: shape `(runs,)`, i8, rising; index after the last root of each run.
         roots: shape `(n,)`, native u8.
-        vals: shape `(n,)`, native u8; read by INIT and ACK only.
+        vals: shape `(n,)`, native u8; read by INIT, ACK and MARK only.
         start: index of the first root to apply.
         stop: index after the last; at most n and the last of `ends`.
         done: how many outcomes were written before.
@@ -248,12 +251,18 @@ def apply(
                 counts[ORPHANS] -= 1
             elif rule == ACK:
                 checksum ^= vals[i]
+            elif rule == MARK:
+                checksum ^= vals[i]
+                meta |= MARKED
             elif rule == FAIL:
                 meta |= FAILED
             if meta & KNOWN and (checksum == _ZERO or meta & FAILED):
                 out_roots[done] = roots[i]
                 out_spouts[done] = _spout(meta)
-                out_kinds[done] = ACKED if checksum == _ZERO else FAILED_BY_BOLT
+                if checksum != _ZERO:
+                    out_kinds[done] = FAILED_BY_BOLT
+                else:
+                    out_kinds[done] = ACKED_MARKED if meta & MARKED else ACKED
                 done += 1
                 _forget(meta, counts, expiring, born)
                 _close_slot(table, capacity, at)

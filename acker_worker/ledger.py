@@ -75,9 +75,9 @@ class LedgerSettings:
 class Run(NamedTuple):
     """Roots to which a rule is applied, of shape `(n,)`, as are `vals`; of any byte order."""
 
-    rule: int  # `kernels.INIT`, `ACK`, `FAIL` or `RESET`
+    rule: int  # `kernels.INIT`, `ACK`, `FAIL`, `RESET` or `MARK`
     roots: IdColumn
-    vals: IdColumn | None = None  # of inits and acks
+    vals: IdColumn | None = None  # of inits, acks and marks
     spout: int = 0  # index of the owner of inits, from `Ledger.index_of`
 
 
@@ -87,7 +87,7 @@ class Outcomes:
 
     roots: NDArray[np.uint64]
     spouts: NDArray[np.uint32]  # indices for `Ledger.spout`
-    kinds: NDArray[np.uint8]  # `kernels.ACKED`, a `FailReason` number, or `kernels.ORPHANED`
+    kinds: NDArray[np.uint8]  # `kernels.ACKED`, `ACKED_MARKED`, a `FailReason` number, or `kernels.ORPHANED`
 
     def __len__(self) -> int:
         return len(self.roots)
@@ -128,7 +128,7 @@ class Ledger:
         self._oldest_tick = 0
 
     def apply(self, runs: Sequence[Run]) -> Outcomes:
-        """Applies runs by rules 1 to 4, in order; a second init of an open root is ignored."""
+        """Applies runs by rules 1 to 4 and 10, in order; a second init of an open root is ignored."""
         roots = np.concatenate([run.roots for run in runs], dtype=_U64)
         # Vals that are not read are any.
         vals = np.concatenate([run.roots if run.vals is None else run.vals for run in runs], dtype=_U64)

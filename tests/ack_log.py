@@ -25,16 +25,17 @@ def column(*ids: int) -> IdColumn:
 
 
 def outcomes(step: Step) -> list[Outcome]:
-    """The outcomes, as (spout, root, `ack` or the fail reason), sorted since order between spouts has no meaning."""
+    """The outcomes, as (spout, root, `ack`, `marked` or the fail reason), sorted since order between spouts has no meaning."""
     notified: list[Outcome] = []
     for spout, outcome in step.outcomes.items():
         notified += [(spout, root, "ack") for roots in outcome.acked for root in roots.tolist()]
+        notified += [(spout, root, "marked") for root, *_ in outcome.marked]
         notified += [(spout, root, reason.word) for root, reason, *_ in outcome.failed]
     return notified
 
 
 def acked_roots(step: Step) -> set[int]:
-    return {root for _, root, outcome in outcomes(step) if outcome == "ack"}
+    return {root for _, root, outcome in outcomes(step) if outcome in ("ack", "marked")}
 
 
 def new_fold(partitions: int = 1, partition: int = 0) -> PartitionFold:
@@ -63,11 +64,12 @@ class Log:
         acks: Iterable[tuple[int, int]] = (),
         fails: Iterable[int] = (),
         resets: Iterable[int] = (),
+        marks: Iterable[tuple[int, int]] = (),
         spout: SpoutAddress = SPOUT,
         message: str = "no",
     ) -> LogRecord:
         """Appends the next batch of the writer."""
-        inits, acks, fails = list(inits), list(acks), list(fails)
+        inits, acks, fails, marks = list(inits), list(acks), list(fails), list(marks)
         batch = AckBatch(
             writer=writer,
             session=session,
@@ -81,6 +83,9 @@ class Log:
             fail_roots=column(*fails),
             fail_messages=(message,) * len(fails),
             reset_roots=column(*resets),
+            mark_roots=column(*(root for root, _ in marks)),
+            mark_vals=column(*(val for _, val in marks)),
+            mark_messages=(message,) * len(marks),
         )
         self._sequences[writer, session] += 1
         return self.append(encode_ack_batch(batch))

@@ -1,6 +1,6 @@
 """The cases of the acking rules, written as the messages about one root.
 
-A script is a line of messages: `I(a^b)` init with those edges, `A(a)` ack, `F` fail, `R` reset-timeout, `T` a tick.
+A script is a line of messages: `I(a^b)` init with those edges, `A(a)` ack, `M(a)` ack with a mark, `F` fail, `R` reset-timeout, `T` a tick.
 Edges are letters; each run gives them fresh random ids. A record expires after three ticks without progress.
 """
 
@@ -13,12 +13,12 @@ from operator import xor
 from typing import Final
 
 LIFETIME_TICKS: Final = 3
-_MESSAGE: Final = re.compile(r"([IAFRT])(?:\(([^)]*)\))?")
+_MESSAGE: Final = re.compile(r"([IAMFRT])(?:\(([^)]*)\))?")
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a script; edges only for init and ack."""
+    """One message of a script; edges only for init, ack and mark."""
 
     kind: str
     edges: tuple[str, ...]
@@ -68,5 +68,18 @@ CASES: Final[list[Case]] = [
     Case("I(a) A(a) A(a)", ("ack",)),
     # An init repeated after its tree was done: a second, true ack, which the spout ignores.
     Case("I(a) A(a) A(a) I(a)", ("ack", "ack")),
+    Case("I(a) M(a)", ("marked",)),
+    Case("M(a) I(a)", ("marked",)),
+    Case("I(a^b) M(a) A(b)", ("marked",)),
+    Case("I(a^b) A(b) M(a)", ("marked",)),
+    Case("I(a^b) M(a) M(b)", ("marked",)),
+    # The mark of a tuple has an edge of its own: its tree is not acked before the mark is read.
+    Case("I(a) A(a^b) M(b)", ("marked",)),
+    Case("M(b) I(a) A(a^b)", ("marked",)),
+    # A failed or timed-out tree loses its mark.
+    Case("I(a^b) M(a) F", ("failed",)),
+    Case("I(a^b) M(a) T T T", ("timeout",)),
+    Case("M(a) T T T I(b) A(b)", ("ack",)),
+    Case("I(a^b) T T M(a) T A(b)", ("marked",)),
     *_diamond(),
 ]

@@ -16,11 +16,12 @@ _KINDS: Final = (
     ("ack_roots", "ack_vals"),
     ("fail_roots", "fail_messages"),
     ("reset_roots",),
+    ("mark_roots", "mark_vals", "mark_messages"),
 )
 
 
 class Entries(NamedTuple):
-    """Inits, acks, fails and resets; columns of one kind have equal lengths, of shape `(n,)` and dtype `u8`."""
+    """Inits, acks, fails, resets and marks; columns of one kind have equal lengths, of shape `(n,)` and dtype `u8`."""
 
     init_roots: IdColumn = NO_IDS
     init_vals: IdColumn = NO_IDS
@@ -29,6 +30,9 @@ class Entries(NamedTuple):
     fail_roots: IdColumn = NO_IDS
     fail_messages: Sequence[str] = ()
     reset_roots: IdColumn = NO_IDS
+    mark_roots: IdColumn = NO_IDS
+    mark_vals: IdColumn = NO_IDS
+    mark_messages: Sequence[str] = ()
 
     def shares(self, partitions: int, largest: int = LARGEST_BATCH) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yields columns of an `AckBatch` for each batch: partition, and the columns with entries by name.

@@ -79,9 +79,17 @@ class AckBatch:
     fail_roots: IdColumn = field(default_factory=_no_ids)
     fail_messages: Sequence[str] = ()  # why, one for each of `fail_roots`
     reset_roots: IdColumn = field(default_factory=_no_ids)  # trees whose clock starts again
+    mark_roots: IdColumn = field(default_factory=_no_ids)  # trees with a dead letter: acks that also mark the tree
+    mark_vals: IdColumn = field(default_factory=_no_ids)
+    mark_messages: Sequence[str] = ()  # why, one for each of `mark_roots`
 
     def __len__(self) -> int:
-        return len(self.init_roots) + len(self.ack_roots) + len(self.fail_roots) + len(self.reset_roots)
+        return sum(map(len, self.roots))
+
+    @property
+    def roots(self) -> tuple[IdColumn, ...]:
+        """The roots of all entries, a column for each kind."""
+        return self.init_roots, self.ack_roots, self.fail_roots, self.reset_roots, self.mark_roots
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,9 +106,12 @@ class NoticeBatch:
     failed_by: tuple[str, ...] = ()
     """The writer of each fail, `component/task`, empty where no bolt failed the tree; or nothing at all. It travels in
     a header, and only people read it."""
+    marked_roots: IdColumn = field(default_factory=_no_ids)  # acked trees in which a tuple became a dead letter
+    mark_messages: Sequence[str] = ()  # why, one for each of `marked_roots`
+    marked_by: Sequence[str] = ()  # the writer of each mark, `component/task`
 
     def __len__(self) -> int:
-        return len(self.acked_roots) + len(self.failed_roots)
+        return len(self.acked_roots) + len(self.failed_roots) + len(self.marked_roots)
 
 
 _MARKER: Final = b"\xc3\x01"
@@ -111,8 +122,8 @@ WIRE_REASONS: Final = [reason for reason in FailReason if reason is not FailReas
 """The reasons that an acker decides and that a notice may have."""
 _UNDELIVERED: Final = re.compile(r"a tuple of \S+ was not delivered: ")
 
-_ROOTS: Final = ("init_roots", "ack_roots", "fail_roots", "reset_roots")
-_NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots")
+_ROOTS: Final = ("init_roots", "ack_roots", "fail_roots", "reset_roots", "mark_roots")
+_NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots", "marked_roots")
 
 
 def schema_directory() -> Path:
@@ -122,19 +133,27 @@ def schema_directory() -> Path:
 
 
 class SingleObjectCodec:
-    """Avro single-object encoding of one schema; `header` is the ten bytes that every record starts with."""
+    """Avro single-object encoding of a schema, and of the same schema without the fields about marks.
+
+    A record without marks is written by the short schema, so that version 0.2 reads it.
+
+    Attributes:
+        headers: the ten bytes that a record starts with, with and without fields about marks.
+    """
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        self._schema = fastavro.parse_schema(schema)
-        # fastavro prints the fingerprint's bytes in the order in which they stand on the wire.
-        self.fingerprint = bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
-        self.header = _MARKER + self.fingerprint
         self.name = str(schema["name"])
+        marks = [each for each in schema["fields"] if each["name"].startswith("mark")]
+        self._no_marks: dict[str, Any] = {each["name"]: b"" if each["type"] == "bytes" else [] for each in marks}
+        short = {**schema, "fields": [each for each in schema["fields"] if each["name"] not in self._no_marks]}
+        self._schemas = {_fingerprint(each): fastavro.parse_schema(each) for each in (schema, short)}
+        self.headers = tuple(_MARKER + each for each in self._schemas)
 
     def encode(self, record: dict[str, Any]) -> bytes:
+        header = self.headers[not any(record[name] for name in self._no_marks)]
         out = io.BytesIO()
-        out.write(self.header)
-        fastavro.schemaless_writer(out, self._schema, record)
+        out.write(header)
+        fastavro.schemaless_writer(out, self._schemas[header[2:]], record)
         return out.getvalue()
 
     def decode(self, value: bytes | None) -> dict[str, Any]:
@@ -148,12 +167,13 @@ class SingleObjectCodec:
         if value[:2] != _MARKER:
             begin = value[:8].hex(" ") + (" …" if len(value) > 8 else "")
             raise WireError("not-avro", f"{begin} does not start with the Avro single-object marker c3 01")
-        if value[2:_HEADER_BYTES] != self.fingerprint:
+        schema = self._schemas.get(value[2:_HEADER_BYTES])
+        if schema is None:
             raise self._other_schema(value[2:_HEADER_BYTES])
         body = io.BytesIO(value)
         body.seek(_HEADER_BYTES)
         try:
-            record = fastavro.schemaless_reader(body, self._schema, None)
+            record = fastavro.schemaless_reader(body, schema, None)
         except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
             at = body.tell()
             cut = at == len(value) and not isinstance(error, UnicodeDecodeError)
@@ -165,17 +185,23 @@ class SingleObjectCodec:
             ) from error
         if body.tell() != len(value):
             raise WireError("trailing-bytes", f"{len(value) - body.tell()} bytes follow the {self.name}")
-        return cast(dict[str, Any], record)
+        return self._no_marks | cast(dict[str, Any], record)
 
     def _other_schema(self, fingerprint: bytes) -> WireError:
         for other in (ACK_BATCH, NOTICE_BATCH):
-            if fingerprint == other.fingerprint:
+            if fingerprint in other._schemas:
                 return WireError("wrong-schema", f"a {other.name} lies where a {self.name} is expected")
+        known = " or ".join(each.hex() for each in self._schemas)
         return VersionError(
             f"the {self.name} has schema fingerprint {fingerprint.hex()}, which this version does not know "
-            f"({self.name} is {self.fingerprint.hex()}): upgrade the reader before its writers; if a version "
+            f"({self.name} is {known}): upgrade the reader before its writers; if a version "
             "before 0.2 wrote it, see docs/upgrading.md"
         )
+
+
+def _fingerprint(schema: dict[str, Any]) -> bytes:
+    # fastavro prints the fingerprint's bytes in the order in which they stand on the wire.
+    return bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
 
 
 def _load(name: str) -> SingleObjectCodec:
@@ -214,6 +240,8 @@ def encode_ack_batch(batch: AckBatch) -> bytes:
             "spout": spout and {"topic": spout.topic, "task": spout.task, "timeout_ms": spout.timeout_ms},
             "fail_messages": _texts(batch.fail_messages),
             **{name: pack_ids(getattr(batch, name)) for name in _ROOTS},
+            "mark_vals": pack_ids(batch.mark_vals),
+            "mark_messages": _texts(batch.mark_messages),
             "init_vals": pack_ids(init_vals),
             "init_runs": init_runs,
             "ack_vals": pack_ids(ack_vals),
@@ -236,9 +264,12 @@ def decode_ack_batch(value: bytes | None, mixer: Mixer = mix) -> AckBatch:
         runs, roots = record.pop(f"{kind}_runs"), record[f"{kind}_roots"]
         record[f"{kind}_vals"] = joined(runs, vals, len(roots), f"{kind}_runs", mixer) if runs else vals
     spout = record["spout"] = record["spout"] and SpoutAddress(**record["spout"])
-    record["fail_messages"] = tuple(record["fail_messages"])
+    record["mark_vals"] = unpack_ids(record["mark_vals"], "mark_vals")
+    for name in ("fail_messages", "mark_messages"):
+        record[name] = tuple(record[name])
     batch = AckBatch(**record)
     _check_lengths(batch, ("init_vals", "init_roots"), ("ack_vals", "ack_roots"), ("fail_messages", "fail_roots"))
+    _check_lengths(batch, ("mark_vals", "mark_roots"), ("mark_messages", "mark_roots"))
     if spout is None:
         if len(batch.init_roots):
             raise WireError("no-spout", f"{len(batch.init_roots)} inits of writer {batch.writer} name no spout")
@@ -254,6 +285,8 @@ def encode_notice_batch(batch: NoticeBatch) -> bytes:
             "acks_offset": batch.acks_offset,
             "fail_reasons": batch.fail_reasons.tobytes(),
             "fail_messages": _texts(batch.fail_messages),
+            "mark_messages": _texts(batch.mark_messages),
+            "marked_by": _texts(batch.marked_by),
             **{name: pack_ids(getattr(batch, name)) for name in _NOTICE_COLUMNS},
         }
     )
@@ -283,9 +316,11 @@ def decode_notice_batch(value: bytes | None) -> NoticeBatch:
     for name in _NOTICE_COLUMNS:
         record[name] = unpack_ids(record[name], name)
     record["fail_reasons"] = np.frombuffer(record["fail_reasons"], dtype=np.uint8)
-    record["fail_messages"] = tuple(record["fail_messages"])
+    for name in ("fail_messages", "mark_messages", "marked_by"):
+        record[name] = tuple(record[name])
     batch = NoticeBatch(**record)
     _check_lengths(batch, ("fail_reasons", "failed_roots"), ("fail_messages", "failed_roots"))
+    _check_lengths(batch, ("mark_messages", "marked_roots"), ("marked_by", "marked_roots"))
     for reason in batch.fail_reasons.tolist():
         if reason not in WIRE_REASONS:
             raise WireError("unknown-reason", f"fail reason {reason} is not one of {[int(r) for r in WIRE_REASONS]}")

@@ -181,9 +181,17 @@ class Outcomes:
         self._dead_letters.send_tuple(tuple_, error, partial(self._settle, tuple_))
 
     def send_dead_letter(self, tuple_: Tuple, error: WireError) -> None:
-        """Sends a dead letter of a tuple, which is acked when this and its other records are delivered."""
+        """Sends a dead letter of a tuple, which is acked when this and its other records are delivered.
+
+        Its trees are marked: their messages end as dead letters.
+        """
         self._writes.expect(tuple_)
+        self._mark(tuple_, error.detail)
         self._dead_letters.send_tuple(tuple_, error, partial(self._writes.report, tuple_, ""))
+
+    def _mark(self, tuple_: Tuple, message: str) -> None:
+        pack = tuple_.pack
+        self._outbox.mark(((pack.batch, place) for place in pack.places(tuple_.index)), message)
 
     def retry(self, tuple_: Tuple, message: str | BaseException, delay: float | None = None, rows: Any = None) -> None:
         """Has a tuple executed again later.

@@ -203,9 +203,15 @@ class ChainedOutcomes(NotedOutcomes):
         if tuple_.offset != NO_OFFSET and not self.is_done(tuple_):
             # The head input is acked when none of its chained inputs is open.
             self._keep_open(tuple_.pack, tuple_.index)
-            # The head writes the fail.
-            message = f"{self._component}/{self._task}: {as_text(message)}"
+            message = self._as_own(as_text(message))
         super().fail(tuple_, message)
+
+    def _mark(self, tuple_: Tuple, message: str) -> None:
+        super()._mark(tuple_, self._as_own(message))
+
+    def _as_own(self, message: str) -> str:
+        # The head writes the entry.
+        return f"{self._component}/{self._task}: {message}"
 
     def write(self, tuple_: Tuple, *record: object) -> None:
         super().write(tuple_, *record)  # type: ignore[arg-type]

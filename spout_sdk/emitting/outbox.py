@@ -87,6 +87,7 @@ class Outbox:
         self._fail_messages: list[str] = []
         self._characters = 0
         self._resets: list[int] = []
+        self._marks: list[tuple[int, int, str]] = []
         self._open: dict[OpenPack, None] = {}  # packs with tuples, in order
         self._unanchored = 0  # sent tuples
         self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # about tuples that were not delivered
@@ -97,7 +98,8 @@ class Outbox:
     def is_empty(self) -> bool:
         """Whether nothing is buffered."""
         has_trees = self.trees is not None and self.trees.are_due
-        entries = has_trees or self.begun.runs or self.acked.runs or self.parted.runs or self._fails or self._resets
+        places = self.begun.runs or self.acked.runs or self.parted.runs
+        entries = has_trees or places or self._fails or self._resets or self._marks
         return not (self._open or entries or self.covered or self._reports)
 
     @property
@@ -146,15 +148,35 @@ class Outbox:
             self._send(pack)
 
     def fail(self, root: int, message: str) -> None:
+        self._fails.append(root)
+        self._fail_messages.append(self._counted(message))
+        if self._characters >= _MOST_CHARACTERS:
+            self._send_messages()
+
+    def mark(self, places: Iterable[tuple[InputBatch, int]], message: str) -> None:
+        """Marks the trees of places of a tuple that has become a dead letter; called before the tuple is acked.
+
+        A mark is an ack of an edge of its own, which joins the place as that of a child does. So no tree completes
+        before the acker has read its mark, in whatever order the entries arrive.
+        """
+        for batch, place in places:
+            if batch.is_tracked:
+                edge = self._next_id()
+                batch.join([place & PLACE_MASK], np.array([edge], np.uint64))
+                self._marks.append((int(batch.roots[place & PLACE_MASK]), edge, self._counted(message)))
+        if self._characters >= _MOST_CHARACTERS:
+            self._send_messages()
+
+    def _counted(self, message: str) -> str:
+        """A message, shortened, whose characters count for the size of the batch."""
         if len(message) > MAX_MESSAGE:
             message = message[: MAX_MESSAGE - 1] + "…"
-        self._fails.append(root)
-        self._fail_messages.append(message)
         self._characters += len(message)
-        if self._characters >= _MOST_CHARACTERS:
-            # Without acks: a noted ack may still be removed, if its tuple fails.
-            fails, messages = self._taken_fails()
-            self.acks.send(Entries(fail_roots=fails, fail_messages=messages))
+        return message
+
+    def _send_messages(self) -> None:
+        """Sends fails and marks, which have many characters; without acks, which may still be removed."""
+        self.acks.send(self._taken_messages())
 
     def reset(self, root: int) -> None:
         """Buffers the reset of a tree's clock."""
@@ -175,7 +197,15 @@ class Outbox:
             self._send_packs(pack, columns)
         self.handle_reports()  # of tuples that cannot be encoded
         resets, self._resets = self._resets, []
-        self.acks.send(Entries(*inits, *acks, *self._taken_fails(), _column(resets)), covered)
+        init_roots, init_vals, ack_roots, ack_vals = *inits, *acks
+        entries = self._taken_messages()._replace(
+            init_roots=init_roots,
+            init_vals=init_vals,
+            ack_roots=ack_roots,
+            ack_vals=ack_vals,
+            reset_roots=_column(resets),
+        )
+        self.acks.send(entries, covered)
 
     def keep_open(self, places: Iterable[tuple[InputBatch, int]]) -> None:
         """Keeps the trees of places from completing, after an emit that raised: joins edges that no tuple carries.
@@ -225,10 +255,17 @@ class Outbox:
         self._unanchored += unanchored
         return columns
 
-    def _taken_fails(self) -> tuple[IdColumn, Sequence[str]]:
-        fails, messages = self._fails, self._fail_messages
-        self._fails, self._fail_messages, self._characters = [], [], 0
-        return _column(fails), messages
+    def _taken_messages(self) -> Entries:
+        fails, messages, marks = self._fails, self._fail_messages, self._marks
+        self._fails, self._fail_messages, self._marks, self._characters = [], [], [], 0
+        roots, vals, texts = zip(*marks, strict=True) if marks else ((), (), ())
+        return Entries(
+            fail_roots=_column(fails),
+            fail_messages=messages,
+            mark_roots=_column(roots),
+            mark_vals=_column(vals),
+            mark_messages=texts,
+        )
 
     def _inits(self) -> tuple[IdColumn, IdColumn]:
         begun = self.begun.take()

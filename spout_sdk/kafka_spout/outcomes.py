@@ -76,12 +76,19 @@ class OutcomeWriter:
         for key, root in zip(ended, self._roots(ended), strict=True):
             self.ended(key, "acked", root=root)
 
+    def marked(self, key: int, failure: Failure) -> None:
+        """Ends a message whose tree was fully processed, with a tuple that became a dead letter."""
+        if key in self._open:
+            self.failed(key, failure)
+            (root,) = self._roots([key])
+            self.ended(key, "dead-letter", root=root)
+
     def ended(self, key: int, outcome: Outcome, reason: str = "", text: str = "", *, root: int | None = None) -> None:
         """Writes the outcome of a message.
 
         Args:
             reason: why the spout ended it, if it is not acked; `text` has the details.
-            root: the root of the tree that was acked.
+            root: the root of the tree that was fully processed.
         """
         each, offset = self._partitions.at(key)
         now = self._clock()
@@ -91,7 +98,7 @@ class OutcomeWriter:
         if failure is not None:
             reason, component = reason or failure.reason.word, failure.component
             text = text or failure.message
-        attempts = failures + 1 if outcome == "acked" else max(1, failures)
+        attempts = failures + 1 if outcome == "acked" or root is not None else max(1, failures)
         values = OutcomeRecord(
             *(*each.at, offset, outcome, attempts, first_emit, now, reason, component, failure_text(text))
         )

@@ -173,6 +173,14 @@ class SourceTask(SpoutAdapter):
             super().acked(keys)
         self.ended(keys)
 
+    def marked(self, key: int, failure: Failure) -> None:
+        if self._has_ack:
+            super().marked(key, failure)
+        if self._outcomes is None:
+            self._replays.acked([key])
+        else:
+            self._outcomes.marked(key, failure)
+
     def failed(self, key: int, failure: Failure) -> None:
         super().failed(key, failure)
         self._retry(key, failure)

@@ -76,6 +76,10 @@ class SpoutAdapter:
         for message_id in message_ids:
             ack(message_id)
 
+    def marked(self, message_id: Any, failure: Failure) -> None:  # noqa: ARG002 - of other kinds
+        """Calls the spout's `ack` for a message whose tree was fully processed, with a tuple that is a dead letter."""
+        self._spout.ack(message_id)
+
     def ended(self, message_ids: Sequence[Any]) -> None:
         """Called when trees have ended in the open transaction; `acked` follows when it is committed."""
 

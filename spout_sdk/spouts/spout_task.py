@@ -139,6 +139,11 @@ class SpoutTask(HeadTask):
         counters.acked += len(trees)
         self._call("ack", self._acked, trees)
         self._limit.acked(len(trees))
+        for root, message, by in zip(batch.marked_roots.tolist(), batch.mark_messages, batch.marked_by, strict=True):
+            if (tree := pop(root)) is None:
+                counters.ignored_notices += 1
+            else:
+                self._marked(tree, by, message)
         if not len(batch.failed_roots):
             return
         failed_by = failed_by_of(dict(record.headers() or ()), len(batch.failed_roots))
@@ -152,12 +157,24 @@ class SpoutTask(HeadTask):
 
     def _acked(self, trees: Sequence[tuple[Any, float]]) -> None:
         """Acks trees, each with its message id and the time of its emit."""
+        self._completed(trees)
+        self.adapter.acked([message_id for message_id, _ in trees])
+
+    def _marked(self, tree: tuple[Any, float], by: str, message: str) -> None:
+        """Ends a message whose tree was fully processed, with a tuple that became a dead letter in the task `by`."""
+        self._counters.acked += 1
+        self._counters.dead_lettered += 1
+        self._completed([tree])
+        self._limit.acked(1)
+        component, text = self.context.manifest.failed_in(by, message)
+        self._call("ack", self.adapter.marked, tree[0], Failure(FailReason.FAILED, text, component))
+
+    def _completed(self, trees: Sequence[tuple[Any, float]]) -> None:
         now = self._clock()
         for emitted_at, count in Counter(map(itemgetter(1), trees)).items():
             self._counters.complete_latency.record(now - emitted_at, count)
         for message_id, emitted_at in trees if self._hooks else ():
             self._call_hooks("spout_ack", message_id, now - emitted_at)
-        self.adapter.acked([message_id for message_id, _ in trees])
 
     def tick(self, now: float) -> None:
         """Flushes data that has lingered, and fails trees as lost that had no outcome for too long."""

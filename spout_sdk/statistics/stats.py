@@ -36,6 +36,9 @@ class Counts:
     transferred: int = metric_field(f"{PREFIX}transferred_total", "Tuples that were sent.")
     executed: int = metric_field(f"{PREFIX}executed_total", "Tuples that a bolt executed.")
     acked: int = metric_field(f"{PREFIX}acked_total", "Trees of a spout, inputs of a bolt that were acked.")
+    dead_lettered: int = metric_field(
+        f"{PREFIX}dead_lettered_total", "Acked trees of a spout in which a tuple became a dead letter."
+    )
     # Late outcomes, of a lost tree or of a task that has moved.
     ignored_notices: int = metric_field(
         f"{PREFIX}ignored_notices_total", "Outcomes of trees that the spout no longer holds; harmless."

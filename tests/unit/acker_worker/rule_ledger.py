@@ -23,11 +23,14 @@ class RuleLedger(Ledger):
     def reset(self, roots: IdColumn) -> Outcomes:
         return self.apply([Run(kernels.RESET, roots)])
 
-    def records(self) -> dict[int, tuple[int, bool, bool]]:
-        """By root: checksum, whether the spout is known, whether it failed; the table has to be sorted."""
+    def mark(self, roots: IdColumn, vals: IdColumn) -> Outcomes:
+        return self.apply([Run(kernels.MARK, roots, vals)])
+
+    def records(self) -> dict[int, tuple[int, bool, bool, bool]]:
+        """By root: checksum, whether its spout is known, it failed, it is marked; the table has to be sorted."""
         slots = self._table.reshape(-1, kernels.WORDS)
         held = slots[slots[:, 2] != 0]
         assert (held[1:, 0] > held[:-1, 0]).all()
-        known, failed = held[:, 2] & kernels.KNOWN != 0, held[:, 2] & kernels.FAILED != 0
-        records = zip(held[:, 1].tolist(), known.tolist(), failed.tolist(), strict=True)
+        bits = (held[:, 2] & bit != 0 for bit in (kernels.KNOWN, kernels.FAILED, kernels.MARKED))
+        records = zip(held[:, 1].tolist(), *(each.tolist() for each in bits), strict=True)
         return dict(zip((held[:, 0] * INVERSE).tolist(), records, strict=True))

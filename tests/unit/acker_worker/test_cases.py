@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.ack_log import SPOUT, Log, new_fold, outcomes
+from acker_worker.fold import PartitionFold
+from tests.ack_log import SETTINGS, SPOUT, Log, new_fold, outcomes
 from tests.acking_cases import CASES, Case
 
-KINDS = {"I": "inits", "A": "acks", "F": "fails", "R": "resets"}
+KINDS = {"I": "inits", "A": "acks", "M": "marks", "F": "fails", "R": "resets"}
 
 
 def played(case: Case, root: int) -> list[str]:
@@ -43,3 +44,15 @@ def test_a_fail_has_the_message_of_the_bolt_in_any_order() -> None:
     ]
     failed = [each for step in steps for notified in step.outcomes.values() for each in notified.failed]
     assert failed == [(1, 1, "disk full", "b/0"), (2, 1, "x" * 500, "b/0")]
+
+
+def test_a_mark_has_the_message_of_the_bolt_also_after_a_rebuild() -> None:
+    log, begun = Log(), new_fold()
+    begun.apply([log.send(inits=[(1, 5 ^ 9)], acks=[(1, 5 ^ 3)]), log.send(marks=[(1, 3)], message="no such item")])
+    rebuilt = PartitionFold(0, 1, SETTINGS, begun.progress)
+    for fold, records in ((begun, []), (rebuilt, [*log.records])):
+        step = fold.apply([*records, log.send(acks=[(1, 9)])])
+        assert [each.marked for each in step.outcomes.values()] == [[(1, "no such item", "b/0")]]
+        (notice,) = step.outcomes[SPOUT].notices(0, 7)
+        assert notice.marked_roots.tolist() == [1]
+        assert (notice.mark_messages, notice.marked_by) == (("no such item",), ("b/0",))

@@ -41,7 +41,7 @@ def test_grows_and_shrinks_and_keeps_every_record(roots: Ids) -> None:
     assert len(ledger) == count
     assert ledger.table_bytes <= max(48 * count, 2 * small)
     assert ledger.records() == {
-        root: (val, True, False) for root, val in zip(roots.tolist(), vals.tolist(), strict=True)
+        root: (val, True, False, False) for root, val in zip(roots.tolist(), vals.tolist(), strict=True)
     }
     order = rng.permutation(count)
     acked = [ledger.ack(roots[part], vals[part]) for part in np.array_split(order, 100)]

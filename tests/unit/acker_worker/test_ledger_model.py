@@ -24,6 +24,7 @@ class Record:
     checksum: int = 0
     spout: SpoutAddress | None = None
     failed: bool = False
+    marked: bool = False
 
 
 class PlainLedger:
@@ -41,10 +42,11 @@ class PlainLedger:
         record.checksum ^= val
         record.spout = record.spout or spout
         record.failed |= rule == "fail"
+        record.marked |= rule == "mark"
         if record.spout is not None and (record.checksum == 0 or record.failed):
             self.records.remove(root)
-            kind = kernels.ACKED if record.checksum == 0 else kernels.FAILED_BY_BOLT
-            return [(root, kind, record.spout)]
+            acked = kernels.ACKED_MARKED if record.marked else kernels.ACKED
+            return [(root, acked if record.checksum == 0 else kernels.FAILED_BY_BOLT, record.spout)]
         self.records.put(root, record)
         return []
 
@@ -94,11 +96,12 @@ class SameOutcomes(RuleBasedStateMachine):
         roots, vals = np.array(entries, dtype=np.uint64).reshape(-1, 2).T
         assert self._decided(self.ledger.init(roots, vals, spout)) == expected
 
-    @rule(entries=ENTRIES)
-    def ack(self, entries: list[tuple[int, int]]) -> None:
-        expected = [decided for root, val in entries for decided in self.plain.apply("ack", root, val)]
+    @rule(rule_=st.sampled_from(["ack", "mark"]), entries=ENTRIES)
+    def ack_or_mark(self, rule_: str, entries: list[tuple[int, int]]) -> None:
+        expected = [decided for root, val in entries for decided in self.plain.apply(rule_, root, val)]
         roots, vals = np.array(entries, dtype=np.uint64).reshape(-1, 2).T
-        assert self._decided(self.ledger.ack(roots, vals)) == expected
+        apply = self.ledger.ack if rule_ == "ack" else self.ledger.mark
+        assert self._decided(apply(roots, vals)) == expected
 
     @rule(rule_=st.sampled_from(["fail", "reset"]), roots=st.lists(ROOTS, max_size=3))
     def fail_or_reset(self, rule_: str, roots: list[int]) -> None:
@@ -120,7 +123,8 @@ class SameOutcomes(RuleBasedStateMachine):
         plain = {root: record for root in self.plain.records if (record := self.plain.records.get(root))}
         assert len(self.ledger) == len(plain)
         assert self.ledger.records() == {
-            root: (record.checksum, record.spout is not None, record.failed) for root, record in plain.items()
+            root: (record.checksum, record.spout is not None, record.failed, record.marked)
+            for root, record in plain.items()
         }
         assert self.ledger.orphans == sum(record.spout is None for record in plain.values())
 

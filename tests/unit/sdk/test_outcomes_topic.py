@@ -169,3 +169,57 @@ def test_an_external_spout_writes_outcomes() -> None:
     assert component_role(topology.manifest, "orders", "orders").needed_topics["done"] == (Operation.WRITE,)
     builder.set_spout("more", lambda _spark: "orders", external=True, streams=streams, outcomes="done")
     assert builder.build().manifest.spout("more").outcomes == OutcomesManifest(topic="done")
+
+
+class Halves(BasicBolt):
+    streams = (declare({"value": str}),)
+
+    def execute(self, tuple_: Any, collector: Any) -> None:
+        for half in tuple_["value"].split():
+            collector.emit((half,))
+
+
+class Shipped(Picky):
+    """Ends trees outside of the chains."""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"on_exception": "dead_letter"},
+        {"on_exception": "retry", "retry": AT_ONCE, "on_exhausted": "dead_letter"},
+    ],
+    ids=["at once", "after retries"],
+)
+@pytest.mark.parametrize("chained", ["", "halves", "check", "halves check"])
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_message_with_a_dead_letter_in_its_tree_ends_as_one(guarantee: Any, chained: str, options: Any) -> None:
+    builder = TopologyBuilder("orders", guarantee=guarantee)
+    builder.set_spout("orders", KafkaSpout("orders", outcomes="orders.outcomes", retry=AT_ONCE))
+    for name, bolt, source_, settings in (
+        ("halves", Halves, "orders", {}),
+        ("check", Picky, "halves", options),
+        ("ship", Shipped, "halves", {"on_exception": "dead_letter"}),
+    ):
+        declared = builder.set_bolt(name, bolt, **settings)
+        (declared.local_grouping if name in chained else declared.shuffle_grouping)(source_)
+    with SimulatedCluster(builder.build()) as cluster:
+        for number, value in enumerate(["good better", "fine bad", "good"]):
+            cluster.produce("orders", value, key=f"ORDER-{number}")
+        cluster.run_until(lambda: len(cluster.records("orders.outcomes")) == 3)
+        found = [
+            OutcomeRecord(*decode_tuples(payload_codec(outcome_stream()), each.value() or b"")[0])
+            for each in cluster.records("orders.outcomes")
+        ]
+        assert {(each.offset, each.outcome, each.attempts) for each in found} == {
+            (0, "acked", 1),
+            (1, "dead-letter", 1),
+            (2, "acked", 1),
+        }
+        (bad,) = [each for each in found if each.outcome == "dead-letter"]
+        assert bad.component in ("check", "ship")
+        assert bad.reason == "failed"
+        assert bad.failure.endswith("ValueError: never")
+        assert len(cluster.dead_letters()) == 2
+        assert (len(cluster.acked("orders")), cluster.failed("orders")) == (3, [])
+        assert cluster.stats("orders").dead_lettered == 1

@@ -50,6 +50,7 @@ def _pairs(draw: st.DrawFn) -> tuple[IdColumn, IdColumn]:
 def _ack_batches(draw: st.DrawFn) -> AckBatch:
     inits = draw(_pairs())
     fails = draw(st.lists(st.tuples(_IDS, _TEXTS), max_size=4))
+    acks, marks = draw(_pairs()), draw(_pairs())
     spouts = st.builds(SpoutAddress, _TEXTS, st.integers(0, 2**31 - 1), st.integers(1, 2**63 - 1))
     return AckBatch(
         writer=draw(_TEXTS),
@@ -57,16 +58,23 @@ def _ack_batches(draw: st.DrawFn) -> AckBatch:
         sequence=draw(st.integers(-(2**63), 2**63 - 1)),
         opens=draw(st.booleans()),
         spout=draw(spouts if len(inits[0]) else st.none() | spouts),
-        **dict(zip(("init_roots", "init_vals", "ack_roots", "ack_vals"), (*inits, *draw(_pairs())), strict=True)),
+        init_roots=inits[0],
+        init_vals=inits[1],
+        ack_roots=acks[0],
+        ack_vals=acks[1],
         fail_roots=_column([root for root, _ in fails]),
         fail_messages=tuple(message for _, message in fails),
         reset_roots=_column(draw(st.lists(_IDS, max_size=4))),
+        mark_roots=marks[0],
+        mark_vals=marks[1],
+        mark_messages=tuple(draw(_TEXTS) for _ in marks[0]),
     )
 
 
 @st.composite
 def _notice_batches(draw: st.DrawFn) -> NoticeBatch:
     fails = draw(st.lists(st.tuples(_IDS, st.integers(1, 3), _TEXTS), max_size=4))
+    marks = draw(st.lists(st.tuples(_IDS, _TEXTS, _TEXTS), max_size=4))
     return NoticeBatch(
         acks_partition=draw(st.integers(0, 2**31 - 1)),
         acks_offset=draw(st.integers(0, 2**63 - 1)),
@@ -74,6 +82,9 @@ def _notice_batches(draw: st.DrawFn) -> NoticeBatch:
         failed_roots=_column([root for root, _, _ in fails]),
         fail_reasons=np.array([reason for _, reason, _ in fails], dtype=np.uint8),
         fail_messages=tuple(message for _, _, message in fails),
+        marked_roots=_column([root for root, _, _ in marks]),
+        mark_messages=tuple(message for _, message, _ in marks),
+        marked_by=tuple(by for _, _, by in marks),
     )
 
 
@@ -87,6 +98,9 @@ def _plain(batch: AckBatch | NoticeBatch) -> dict[str, Any]:
 def test_batches_round_trip(acks: AckBatch, notices: NoticeBatch) -> None:
     assert _plain(decode_ack_batch(encode_ack_batch(acks))) == _plain(acks)
     assert _plain(decode_notice_batch(encode_notice_batch(notices))) == _plain(notices)
+    # Version 0.2 reads batches without marks.
+    assert encode_ack_batch(acks).startswith(ACK_BATCH.headers[not len(acks.mark_roots)])
+    assert encode_notice_batch(notices).startswith(NOTICE_BATCH.headers[not len(notices.marked_roots)])
 
 
 def test_a_message_that_is_not_utf8_is_escaped() -> None:
@@ -113,6 +127,7 @@ def _vector(name: str) -> dict[str, Any]:
     return vector
 
 
+@pytest.mark.parametrize("marked", ["", "_marked"])
 @pytest.mark.parametrize(
     ("name", "decode", "encode"),
     [
@@ -120,21 +135,23 @@ def _vector(name: str) -> dict[str, Any]:
         ("notice_batch", decode_notice_batch, encode_notice_batch),
     ],
 )
-def test_the_pinned_batches(name: str, decode: Any, encode: Any) -> None:
+def test_the_pinned_batches(name: str, marked: str, decode: Any, encode: Any) -> None:
     """Written and read here, and read by a plain Avro library."""
-    vector = _vector(name)
+    vector = _vector(name + marked)
     value, fields = bytes.fromhex(vector["hex"]), vector["fields"]
     batch = decode(value)
     assert encode(batch) == value
-    plain = {**_plain(batch), "fail_messages": list(batch.fail_messages)}
+    plain = {field: list(shown) if isinstance(shown, tuple) else shown for field, shown in _plain(batch).items()}
     if name == "ack_batch":
         plain |= {"session": batch.session.hex(), "spout": dataclasses.asdict(batch.spout)}
     ids = [field for field in fields if field.endswith(("_roots", "_vals"))]
-    assert plain | {field: [f"{id_:016x}" for id_ in plain[field]] for field in ids} == fields
+    no_marks = {} if marked else {field: [] for field in plain if field.startswith("mark")}
+    assert plain | {field: [f"{id_:016x}" for id_ in plain[field]] for field in ids} == fields | no_marks
 
     body = io.BytesIO(value[10:])
-    schema = fastavro.schema.load_schema(str(schema_directory() / f"{name}.avsc"))
-    record: Any = fastavro.schemaless_reader(body, schema, None)
+    schema: Any = json.loads((schema_directory() / f"{name}.avsc").read_text())
+    schema["fields"] = [field for field in schema["fields"] if field["name"] not in no_marks]
+    record: Any = fastavro.schemaless_reader(body, fastavro.parse_schema(schema), None)
     assert body.read() == b""
     expected = {field: "".join(shown) if field in ids else shown for field, shown in fields.items()}
     if name == "ack_batch":
@@ -145,7 +162,18 @@ def test_the_pinned_batches(name: str, decode: Any, encode: Any) -> None:
 
 
 _SPOUT = {"topic": "t.notices.s", "task": 0, "timeout_ms": 1}
-_ID_COLUMNS = ("init_roots", "init_vals", "init_runs", "ack_roots", "ack_vals", "ack_runs", "fail_roots", "reset_roots")
+_ID_COLUMNS = (
+    "init_roots",
+    "init_vals",
+    "init_runs",
+    "ack_roots",
+    "ack_vals",
+    "ack_runs",
+    "fail_roots",
+    "reset_roots",
+    "mark_roots",
+    "mark_vals",
+)
 _ACKS: dict[str, Any] = {
     "writer": "w",
     "session": bytes(16),
@@ -153,6 +181,7 @@ _ACKS: dict[str, Any] = {
     "opens": False,
     "spout": _SPOUT,
     "fail_messages": [],
+    "mark_messages": [],
     **dict.fromkeys(_ID_COLUMNS, b""),
 }
 _NOTICE: dict[str, Any] = {
@@ -162,6 +191,9 @@ _NOTICE: dict[str, Any] = {
     "failed_roots": bytes(8),
     "fail_reasons": b"\1",
     "fail_messages": [""],
+    "marked_roots": b"",
+    "mark_messages": [],
+    "marked_by": [],
 }
 
 
@@ -181,8 +213,8 @@ def _zigzag(number: int) -> bytes:
 
 
 # Writer w, a session of zeros, sequence 0, opens false, no spout; eight columns are to follow.
-_BEGINNING = ACK_BATCH.header + _zigzag(1) + b"w" + bytes(16) + _zigzag(0) + b"\0" + _zigzag(0)
-_LONG_TEXT = ACK_BATCH.header + _zigzag(900_000) + b"\xff" * 900_000 + bytes(27)
+_BEGINNING = ACK_BATCH.headers[1] + _zigzag(1) + b"w" + bytes(16) + _zigzag(0) + b"\0" + _zigzag(0)
+_LONG_TEXT = ACK_BATCH.headers[1] + _zigzag(900_000) + b"\xff" * 900_000 + bytes(27)
 _NOT_ACKS: dict[str, list[bytes | None]] = {
     "empty": [None, b""],
     "not-avro": [b"{}", b"\xc3"],
@@ -194,6 +226,8 @@ _NOT_ACKS: dict[str, list[bytes | None]] = {
         _ack_record(init_roots=bytes(8), init_vals=bytes(16)),
         _ack_record(ack_roots=bytes(16), ack_vals=bytes(8)),
         _ack_record(fail_roots=bytes(8)),
+        _ack_record(mark_roots=bytes(8), mark_vals=bytes(8)),
+        _ack_record(mark_roots=bytes(8), mark_messages=["no"]),
     ],
     "no-spout": [_ack_record(spout=None, init_roots=bytes(8), init_vals=bytes(8))],
     "bad-spout": [_ack_record(spout={**_SPOUT, **wrong}) for wrong in ({"task": -1}, {"timeout_ms": 0})],
@@ -212,7 +246,11 @@ _NOT_NOTICES: dict[str, list[bytes | None]] = {
     "wrong-schema": [_ack_record()],
     "trailing-bytes": [_notice_record() + b"\x00\x00"],
     "ragged-column": [_notice_record(acked_roots=bytes(7)), _notice_record(failed_roots=bytes(9))],
-    "uneven-columns": [_notice_record(failed_roots=b""), _notice_record(fail_messages=[])],
+    "uneven-columns": [
+        _notice_record(failed_roots=b""),
+        _notice_record(fail_messages=[]),
+        _notice_record(marked_roots=bytes(8), mark_messages=[""]),
+    ],
     "unknown-reason": [_notice_record(fail_reasons=bytes([reason])) for reason in (0, FailReason.LOST, 255)],
 }
 
@@ -234,7 +272,7 @@ def _raises_wire_errors_only(value: bytes) -> None:
             decode(value)
 
 
-@given(st.sampled_from([b"", ACK_BATCH.header, NOTICE_BATCH.header, _BEGINNING]), st.binary(max_size=200))
+@given(st.sampled_from([b"", *ACK_BATCH.headers, *NOTICE_BATCH.headers, _BEGINNING]), st.binary(max_size=200))
 @example(_BEGINNING, b"\xff" * 900_000)
 @example(_BEGINNING, _zigzag(0) * 7 + _zigzag(-(2**63)) + bytes(900_000))
 def test_garbage_is_a_wire_error(header: bytes, body: bytes) -> None:
