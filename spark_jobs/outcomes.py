@@ -44,7 +44,7 @@ class Replays(NamedTuple):
 
 
 class _Notices(NamedTuple):
-    """Outcomes as columns; `reasons` and `failed` are None for acks."""
+    """Outcomes as columns; `reasons` is None for acks, and `failed` too, unless a tuple of each became a dead letter."""
 
     positions: Positions
     attempts: NDArray[np.int64]
@@ -54,6 +54,10 @@ class _Notices(NamedTuple):
     def of(self, rows: Any) -> "_Notices":
         more = (None if column is None else column[rows] for column in self[2:])
         return _Notices(self.positions[rows], self.attempts[rows], *more)
+
+
+def _failures(by: Sequence[str], messages: Sequence[str]) -> Any:
+    return np.fromiter(map(Failed, by, messages), object, len(messages))
 
 
 def _now_ms() -> int:
@@ -154,12 +158,16 @@ class Outcomes:
 
         `by` has the task that failed each tree, where notices have it.
         """
-        why = map(Failed, by or [""] * len(batch.failed_roots), batch.fail_messages)
-        failed = batch.failed_roots, batch.fail_reasons, np.fromiter(why, object, len(batch.failed_roots))
-        both = self._own(batch.acked_roots), self._own(*failed)
+        failed = _failures(by or [""] * len(batch.failed_roots), batch.fail_messages)
+        marked = _failures(batch.marked_by, batch.mark_messages)
+        all_ = (
+            self._own(batch.acked_roots),
+            self._own(batch.marked_roots, None, marked),
+            self._own(batch.failed_roots, batch.fail_reasons, failed),
+        )
         with self._changed:
-            self.ignored += len(batch) - sum(len(notices.positions) for notices in both)
-            for notices in both:
+            self.ignored += len(batch) - sum(len(notices.positions) for notices in all_)
+            for notices in all_:
                 self._apply(notices)
             self._changed.notify_all()
 
@@ -331,7 +339,12 @@ class Outcomes:
                 self._complete_latency.record(self._clock() - float(moment), int(trees))
             # One that has no attempt left is pending while its dead letter is written.
             deliveries = np.maximum(np.minimum(last + is_pending, self._retry_limit + 1), tried + 1)
-            self._end(places, "acked", deliveries, self._why(places))
+            if notices.failed is None:
+                self._end(places, "acked", deliveries, self._why(places))
+            else:
+                marks = zip(self._table.positions[places].tolist(), notices.failed[rows].tolist(), strict=True)
+                why = {position: Why(FailReason.FAILED.word, mark) for position, mark in marks}
+                self._end(places, "dead-letter", deliveries, why)
             self.acked += len(places)
         else:
             # A failure of an attempt that was given up before is stale. One of a later attempt is that of an earlier

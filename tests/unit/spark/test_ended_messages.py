@@ -24,6 +24,7 @@ from tests.unit.spark.outcomes_rig import (
     deliver,
     fail,
     fails,
+    roots,
     taken,
 )  # fmt: skip
 from tuple_tree.errors import WireError
@@ -91,6 +92,18 @@ def test_what_has_ended_has_its_attempts_and_its_last_failure(writing: Outcomes,
     assert (dead.outcome, names([dead]), dead.attempts.tolist()) == ("dead-letter", [(0, 4), (0, 5)], [2, 1])
     assert dead.why == {4: Why("gone", Failed(), "not there"), 5: Why("bad-payload", Failed(), "no JSON")}
     assert all((each.first_emit <= each.end).all() for each in (before, acked, dead))
+
+
+def test_a_message_with_a_dead_letter_in_its_tree_ends_as_one(writing: Outcomes) -> None:
+    deliver(writing, 0, range(3))
+    marked = roots(Position(3, 0, 1))
+    writing.read(NoticeBatch(0, 0, marked_roots=marked, mark_messages=("no such item",), marked_by=("price/2",)))
+    ack(writing, Position(3, 0, 0), Position(3, 0, 2))
+    dead, acked = writing.take_ended(10, 0.0)
+    assert (dead.outcome, names([dead]), dead.attempts.tolist()) == ("dead-letter", [(0, 1)], [1])
+    assert dead.why == {1: Why("failed", Failed("price/2", "no such item"))}
+    assert (acked.outcome, names([acked])) == ("acked", [(0, 0), (0, 2)])
+    assert (writing.acked, writing.outstanding) == (3, 0)
 
 
 def test_a_message_that_was_never_delivered_well_has_no_failure(writing: Outcomes) -> None:
