@@ -6,8 +6,8 @@ The table is one `u8` array of 24-byte slots, key, checksum, meta: open-addresse
 roots could be chosen to share a home, and expiry be quadratic. An empty slot holds the largest key; the last slot is
 always empty.
 
-Meta, from the top: occupied (1 bit), spout known (1), failed (1), marked (1), spout (20), born (20), expires (20). Ticks are kept
-modulo 2**20 and compared within half of that.
+Meta, from the top: occupied (1 bit), spout known (1), failed (1), marked (1), spout (20), born (20), expires (20).
+Ticks are kept modulo 2**20 and compared within half of that.
 """
 
 from typing import Any, Final

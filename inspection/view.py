@@ -294,7 +294,9 @@ class TopologyView:
             "loads": loads,
             "sources": list(total.sources),
             **{name: latency_between((track.window()[1:] for track in recent), name) for name in _LATENCIES},
-            **{name: getattr(total, name) for name in ("errors", "last_error", "dead_letters", "undelivered")},
+            **{name: getattr(total, name) for name in ("errors", "last_error", "undelivered")},
+            # Of a spout, the messages that ended so.
+            "dead_letters": total.dead_letters + total.dead_lettered,
             "late_tuples": total.counters.get(LATE, 0),
             "state": state_figures(self.manifest, component, held.state),
             "external": component.external,

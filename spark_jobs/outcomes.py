@@ -44,7 +44,7 @@ class Replays(NamedTuple):
 
 
 class _Notices(NamedTuple):
-    """Outcomes as columns; `reasons` is None for acks, and `failed` too, unless a tuple of each became a dead letter."""
+    """Outcomes as columns: fails with their `reasons`, acks without; acks with `failed` if a tuple is a dead letter."""
 
     positions: Positions
     attempts: NDArray[np.int64]

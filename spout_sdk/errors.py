@@ -158,7 +158,7 @@ class ClientError(SpoutSdkError):
 
 
 class DeadLetterError(ClientError):
-    """The message has become a dead letter, or is no longer in its topic.
+    """The message, or a tuple of its tree, has become a dead letter; or the message is no longer in its topic.
 
     Attributes:
         outcome: the outcome of the message, with the reason and the text of its failure.

@@ -25,7 +25,7 @@ def column(*ids: int) -> IdColumn:
 
 
 def outcomes(step: Step) -> list[Outcome]:
-    """The outcomes, as (spout, root, `ack`, `marked` or the fail reason), sorted since order between spouts has no meaning."""
+    """The outcomes, as (spout, root, `ack`, `marked` or the fail reason), by spout, without an order."""
     notified: list[Outcome] = []
     for spout, outcome in step.outcomes.items():
         notified += [(spout, root, "ack") for roots in outcome.acked for root in roots.tolist()]

@@ -1,7 +1,8 @@
 """The cases of the acking rules, written as the messages about one root.
 
-A script is a line of messages: `I(a^b)` init with those edges, `A(a)` ack, `M(a)` ack with a mark, `F` fail, `R` reset-timeout, `T` a tick.
-Edges are letters; each run gives them fresh random ids. A record expires after three ticks without progress.
+A script is a line of messages: `I(a^b)` init with those edges, `A(a)` ack, `M(a)` ack with a mark, `F` fail, `R`
+reset-timeout, `T` a tick. Edges are letters; each run gives them fresh random ids. A record
+expires after three ticks without progress.
 """
 
 import re

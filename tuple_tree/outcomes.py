@@ -9,7 +9,8 @@ Outcome = Literal["acked", "dead-letter", "skipped"]
 """The ways in which a message ends.
 
 - `acked`: its tree was fully processed.
-- `dead-letter`: it was given up, could not be read, or is no longer in its topic.
+- `dead-letter`: it was given up, could not be read, is no longer in its topic, or a tuple of its tree became a dead
+  letter, and the others were processed.
 - `skipped`: `translate` returned None.
 """
 

@@ -99,13 +99,15 @@ class TreeLog:
     def _fold(self, number: int) -> None:
         records, self._records[number] = self._records[number], []
         for outcomes in self._folds[number].apply(records).outcomes.values():
-            self._columns["acked"] += outcomes.acked
+            marked = np.array([root for root, *_ in outcomes.marked], np.uint64)
+            self._columns["acked"] += [*outcomes.acked, marked]
 
     def _take_notices(self, message: Message) -> None:
         try:
             batch = decode_notice_batch(message.value())
         except WireError:
             return
-        self._columns["acked_notices"].append(batch.acked_roots.astype(np.uint64))
+        for roots in (batch.acked_roots, batch.marked_roots):
+            self._columns["acked_notices"].append(roots.astype(np.uint64))
         self._columns["failed_notices"].append(batch.failed_roots.astype(np.uint64))
         self._reasons.update(FailReason(reason).word for reason in batch.fail_reasons.tolist())

@@ -69,6 +69,8 @@ def _branch(
 
 def _label(tree: Tree, node: Node) -> Text:
     text = Text()
+    if node.is_dead_letter:
+        return text.append(f"{node.name}  {node.preview}", "red").append(f"  {_at(tree, node.emitted_ms)}", "dim")
     text.append(node.name, "cyan")
     if node.stream != "default":
         text.append(f" {node.stream}")

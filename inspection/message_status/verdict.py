@@ -219,10 +219,13 @@ def _done(topology: str, spout: str, message: SourceMessage, evidence: Evidence)
             **common,  # type: ignore[arg-type]
         )
     if tree is not None and tree.status is Status.ACKED:
-        attempt = evidence.failures(message.offset) + 1
+        attempt, outcome_, failure = evidence.failures(message.offset) + 1, ACKED, evidence.failure
+        if tree.dead_letters:
+            by = tree.dead_letters[0]
+            outcome_, failure = DEAD_LETTER, LastFailure("failed", by.source, by.preview, by.emitted_ms)
         return MessageStatus(
-            *(topology, spout, message, State.DONE, ACKED, attempt, tree.ended_ms),
-            failure=evidence.failure,
+            *(topology, spout, message, State.DONE, outcome_, attempt, tree.ended_ms),
+            failure=failure,
             **common,  # type: ignore[arg-type]
         )
     why = (

@@ -22,7 +22,7 @@ def verdict(tree: Tree) -> str:
         return f"failed, {_why(tree)}: {_open_parts(tree)}"
     if tree.status is Status.NO_INIT:
         return (
-            f"no init: {counted(len(tree.nodes), 'tuple')} and {len(tree.entries)} entries of the ack log are of this "
+            f"no init: {counted(len(tree.tuples), 'tuple')} and {len(tree.entries)} entries of the ack log are of this "
             "root, but not its init, so no spout gets its outcome"
         )
     return f"open: {_open_parts(tree)}"
@@ -58,12 +58,16 @@ def _acked(tree: Tree) -> str:
     took = ""
     if tree.init is not None and tree.ended_ms is not None:
         took = f" after {max(0, tree.ended_ms - tree.init.at_ms):,} ms"
-    if not tree.nodes:
+    letters = tree.dead_letters
+    if letters:
+        more = f" and {counted(len(letters) - 1, 'other')}" if len(letters) > 1 else ""
+        took += f", with a dead letter{more} of `{letters[0].source}` ({letters[0].preview})"
+    if not tree.tuples:
         if tree.spout in tree.chains:
             return f"acked{took}: none of its tuples has left the chain of `{tree.spout}`"
         return f"acked{took}: its tuples are not in the inboxes"
     strays = tree.having(State.OPEN, State.FAILED)
-    acked = f"acked{took}: all of {counted(len(tree.nodes) - len(strays), 'tuple')}"
+    acked = f"acked{took}: all of {counted(len(tree.tuples) - len(strays), 'tuple')}"
     if not strays:
         return acked
     return f"{acked}; {len(strays):,} more of an interrupted execution are open, and the spout does not wait for them"
@@ -81,16 +85,16 @@ def _why(tree: Tree) -> str:
 
 def _open_parts(tree: Tree) -> str:
     open_, unclear = tree.having(State.OPEN, State.FAILED), tree.having(State.UNCLEAR)
-    total = counted(len(tree.nodes), "tuple")
+    total = counted(len(tree.tuples), "tuple")
     if tree.is_in_chain:
         held = f"it is in the chain of `{tree.spout}` with {_names(tree.chains[tree.spout or ''])}"
-        if not tree.nodes:
+        if not tree.tuples:
             return f"{held}; none of its tuples has left the chain"
         if not open_ and not unclear:
             return f"{held}; all of {total} that have left it were acked"
-    if not tree.nodes and tree.spout in tree.chains:
+    if not tree.tuples and tree.spout in tree.chains:
         return f"none of its tuples has left the chain of `{tree.spout}`"
-    if not tree.nodes:
+    if not tree.tuples:
         return "none of its tuples is in the inboxes: they were not delivered, or retention has deleted them"
     if open_:
         more = f"; of {len(unclear):,} more it is not clear" if unclear else ""

@@ -17,7 +17,9 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, FailReason, NoticeBatch, SpoutAddress, decode_ack_batch, decode_notice_batch
 from tuple_tree.routing import acker_partition
 
-Kind = Literal["init", "ack", "fail", "reset"]
+Kind = Literal["init", "ack", "mark", "fail", "reset"]
+DEAD_LETTER: Final = "dead letter"
+"""The bolt of a node that is a dead letter: a child of the tuple that became it, by its mark. No bolt has a space."""
 Dropped = Literal["", "repeated", "superseded", "duplicate"]  # why an acker does not apply an entry; empty if it does
 _DROPPED: Final[dict[Standing, Dropped]] = {
     Standing.CURRENT: "",
@@ -35,8 +37,8 @@ class LogEntry:
     offset: int
     at_ms: int  # the broker's append time
     writer: str  # `component/task`, or a lane of a Spark query
-    val: int = 0  # of an init or an ack
-    message: str = ""  # of a fail
+    val: int = 0  # of an init, an ack or a mark
+    message: str = ""  # of a fail or a mark
     spout: SpoutAddress | None = None  # of an init
     dropped: Dropped = ""
 
@@ -110,9 +112,13 @@ class Node:
         return str(self.offset) if self.size == 1 else f"{self.offset}.{self.index}"
 
     @property
+    def is_dead_letter(self) -> bool:
+        return self.bolt == DEAD_LETTER
+
+    @property
     def name(self) -> str:
         """`bolt/task@offset`, and `.index` if its record has several."""
-        return f"{self.bolt}/{self.task}@{self.place}"
+        return DEAD_LETTER if self.is_dead_letter else f"{self.bolt}/{self.task}@{self.place}"
 
     @property
     def lag(self) -> int | None:
@@ -129,7 +135,7 @@ class Outcome:
     offset: int
     at_ms: int  # the record's timestamp, by the acker's clock
     reason: FailReason | None  # why the tree failed; None if it was acked
-    message: str = ""  # of the bolt that failed it
+    message: str = ""  # of the bolt that failed it, or has made a dead letter
 
 
 @dataclass(slots=True)
@@ -227,15 +233,26 @@ class RecordCollector:
                     if not dropped:
                         self._begun.add(root)
                 val, message = 0 if vals is None else int(vals[row]), messages[row] if messages else ""
-                self.found[root].entries.append(LogEntry(kind, *at, batch.writer, val, message, spout, why))
+                entry = LogEntry(kind, *at, batch.writer, val, message, spout, why)
+                self.found[root].entries.append(entry)
+                if kind == "mark" and not why:
+                    self.found[root].nodes.append(self._dead_letter(entry))
 
         take("init", batch.init_roots, batch.init_vals)
         take("ack", batch.ack_roots, batch.ack_vals)
+        take("mark", batch.mark_roots, batch.mark_vals, batch.mark_messages)
         take("fail", batch.fail_roots, messages=batch.fail_messages)
         take("reset", batch.reset_roots)
+
+    def _dead_letter(self, mark: LogEntry) -> Node:
+        by = mark.component
+        where = DEAD_LETTER, mark.task or 0, mark.offset, mark.at_ms, by, "", mark.val
+        return Node(*where, preview=mark.message, chain=self._chains.get(by, (by,)), acks=(mark,))
 
 
 def outcomes_of(batch: NoticeBatch) -> list[tuple[int, FailReason | None, str]]:
     """Root, reason (None if it was acked) and message of each outcome."""
     failed = zip(batch.failed_roots.tolist(), map(FailReason, batch.fail_reasons), batch.fail_messages, strict=True)
-    return [*((root, None, "") for root in batch.acked_roots.tolist()), *failed]
+    marked = zip(batch.marked_roots.tolist(), batch.mark_messages, strict=True)
+    acked = (root for root in batch.acked_roots.tolist())
+    return [*((root, None, "") for root in acked), *((root, None, message) for root, message in marked), *failed]

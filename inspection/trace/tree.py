@@ -17,7 +17,7 @@ Committed = Mapping[tuple[str, int], int]
 
 _Unclear = Counter[tuple[str, int | None]]
 """Component and task → acks that may be of any of its tuples; without a task, of those of all tasks."""
-_KINDS: Final[tuple[Kind, ...]] = ("init", "ack", "fail", "reset")
+_KINDS: Final[tuple[Kind, ...]] = ("init", "ack", "mark", "fail", "reset")
 """The order in which an acker applies the entries of a batch."""
 _TWICE: Final = 2
 _CLOCK_MS: Final = 1_000
@@ -36,7 +36,7 @@ class Tree:
     root: int
     spout: str | None  # the component that began it; None if that is not known
     init: LogEntry | None  # as the acker applied it
-    nodes: tuple[Node, ...]  # all its tuples, in the order in which they were emitted
+    nodes: tuple[Node, ...]  # all its tuples and dead letters, in the order in which they were emitted
     entries: tuple[LogEntry, ...]  # all entries of the ack log, in their order
     unexplained: tuple[LogEntry, ...]  # the init or acks that contain tuples which were not found
     outcomes: tuple[Outcome, ...]  # notices, in their order
@@ -52,6 +52,14 @@ class Tree:
         acked = any(entry.kind == "ack" and entry.component == self.spout for entry in self.entries)
         is_open = self.status is Status.OPEN and self.spout in self.chains
         return is_open and self.init in self.unexplained and not acked
+
+    @property
+    def tuples(self) -> list[Node]:
+        return [node for node in self.nodes if not node.is_dead_letter]
+
+    @property
+    def dead_letters(self) -> list[Node]:
+        return [node for node in self.nodes if node.is_dead_letter]
 
     def having(self, *states: State) -> list[Node]:
         return [node for node in self.nodes if node.state in states]

@@ -20,7 +20,7 @@ OnException = Literal["fail", "retry", "crash", "dead_letter"]
 - `retry`: its task executes it again after the delay of the bolt's `RetryPolicy`, and keeps its trees alive meanwhile.
 - `crash`: the process stops with the exception, and the next process reads the tuple again.
 - `dead_letter`: its record goes to the dead letters with the exception, and the tuple is acked once the dead letter
-  is delivered: its trees continue without it.
+  is delivered: its trees continue without it. Their messages end as dead letters when the trees are processed.
 """
 
 OnExhausted = Literal["fail", "dead_letter"]

@@ -102,7 +102,7 @@ class NoticesRead:
         while records := self._reader.poll(0.05):
             for record in records:
                 batch = decode_notice_batch(value(record))
-                for root in batch.acked_roots.tolist():
+                for root in (*batch.acked_roots.tolist(), *batch.marked_roots.tolist()):
                     self._arena.ack(self._number(root), time.time())
                 for root in batch.failed_roots.tolist():
                     self._arena.fail(self._number(root))

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from inspection.errors import MomentError, RootFormError
 from inspection.notation import parse_root, positions_of_message, show_root, since_ms
+from inspection.trace.output import verdict
 from inspection.trace.records import RecordCollector
+from inspection.trace.tree import Status, build_tree
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
+from tuple_tree.anchors import AnchorColumns
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import AckBatch, SpoutAddress, encode_ack_batch
 
@@ -112,3 +115,24 @@ def test_entries_of_a_root_are_found_in_batches() -> None:
     ]
     assert [outcomes.message for outcomes in seen.found[ROOT].entries if outcomes.kind == "fail"] == ["no"]
     assert seen.found[4].entries == []
+
+
+def test_a_dead_letter_is_a_child_of_its_tuple_and_the_verdict_names_it() -> None:
+    seen = RecordCollector([ROOT], manifest())
+    anchors = bytes(12) + ROOT.to_bytes(8, "big")
+    edge = int(AnchorColumns.read(anchors, None).edges[0])
+    spout, split = ("lines/0", b"s" * 16), ("split/0", b"t" * 16)
+    seen.add_tuple("split", 0, 7, 1_000, [("anchors", anchors), ("source", b"lines/default")], None)
+    batches = (
+        AckBatch(*spout, 1, True, SPOUT, init_roots=ids(ROOT), init_vals=ids(edge)),
+        AckBatch(*split, 1, mark_roots=ids(ROOT), mark_vals=ids(99), mark_messages=("ValueError: no",)),
+        AckBatch(*split, 2, ack_roots=ids(ROOT), ack_vals=ids(edge ^ 99)),
+    )
+    for offset, batch in enumerate(batches):
+        seen.add_batch(1, offset, 1_000 + offset, encode_ack_batch(batch))
+        seen.add_batch(1, offset + 10, 1_000 + offset, encode_ack_batch(batch))  # a repeat
+    tree = build_tree(seen.found[ROOT], spouts=["lines"])
+    assert (tree.status, tree.unexplained) == (Status.ACKED, ())
+    assert [node.name for node in tree.tuples] == ["split/0@7"]
+    assert [(node.name, node.parents) for node in tree.dead_letters] == [("dead letter", tuple(tree.tuples))]
+    assert verdict(tree) == "acked after 2 ms, with a dead letter of `split` (ValueError: no): all of 1 tuple"

@@ -145,7 +145,7 @@ def test_the_pinned_batches(name: str, marked: str, decode: Any, encode: Any) ->
     if name == "ack_batch":
         plain |= {"session": batch.session.hex(), "spout": dataclasses.asdict(batch.spout)}
     ids = [field for field in fields if field.endswith(("_roots", "_vals"))]
-    no_marks = {} if marked else {field: [] for field in plain if field.startswith("mark")}
+    no_marks: dict[str, Any] = {} if marked else {field: [] for field in plain if field.startswith("mark")}
     assert plain | {field: [f"{id_:016x}" for id_ in plain[field]] for field in ids} == fields | no_marks
 
     body = io.BytesIO(value[10:])
