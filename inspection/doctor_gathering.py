@@ -28,6 +28,7 @@ from local_kafka.java import find_java
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, state_topic, tuples_topic
+from tuple_tree.outcomes import other_writers
 from tuple_tree.state_records import ABOUT_KEY, About
 from tuple_tree.topics import topic_specs
 
@@ -118,6 +119,10 @@ class _Gathering:
                     (abouts := self._descriptions(status)),
                     self._source_ids(abouts.values()),
                     declared if status.manifest.topology == wanted else None,
+                    {
+                        spout: other_writers(status.manifest, spout, published)
+                        for spout in status.manifest.outcome_topics
+                    },
                 )
                 for status in statuses
             ),

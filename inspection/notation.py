@@ -1,6 +1,7 @@
 """Times, counts, roots, tuples, and messages of spouts with positional roots, as text."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -102,3 +103,8 @@ def positions_of_message(text: str, manifest: Manifest) -> tuple[str, list[Posit
     except PositionError as error:
         raise RootFormError(f"{text!r} cannot have a root: {error}") from error
     return name, positions
+
+
+def show_writers(topology: str, writers: Iterable[tuple[str, str]]) -> str:
+    """The writers of a topic that are spouts of other topologies."""
+    return ", ".join(f"spout {spout} of topology {name}" for name, spout in writers if name != topology)

@@ -25,7 +25,7 @@ from spark_jobs.outcomes import Outcomes
 from spark_jobs.source_reader import SourceReader
 from tuple_tree.components import OutcomesManifest
 from tuple_tree.manifest import Manifest
-from tuple_tree.outcomes import OutcomeRecord, failure_text, outcome_stream
+from tuple_tree.outcomes import OutcomeRecord, failure_text, outcome_headers, outcome_stream
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.positions import MAX_OFFSET
 
@@ -84,6 +84,7 @@ class OutcomeWriter:
     ) -> None:
         self._manifest, self._spout, self._topic = manifest, spout, target.topic
         self._codec = payload_codec(outcome_stream(target.codec))
+        self._headers: Any = outcome_headers(manifest.topology, spout)
         self._outcomes, self._reader = outcomes, reader
         self._producer = new_client(Producer, {**_PRODUCER, **for_producer(kafka), **_FIXED})
         self._unsent: list[_Unsent] = []
@@ -158,7 +159,7 @@ class OutcomeWriter:
         reported = partial(self._reported, key, value)
         while True:
             try:
-                self._producer.produce(self._topic, value, key, on_delivery=reported)
+                self._producer.produce(self._topic, value, key, on_delivery=reported, headers=self._headers)
             except BufferError:  # the queue of the producer is full
                 self._check_deadline()
                 self._producer.poll(_ROOM_SECONDS)

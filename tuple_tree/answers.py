@@ -12,7 +12,6 @@ from tuple_tree.ids import ID_BYTES
 Kind = Literal["answer", "outcome"]
 
 KIND_HEADER: Final = "kind"
-SPOUT_HEADER: Final = "spout"
 _KINDS: Final[dict[object, Kind]] = {b"answer": "answer", b"outcome": "outcome"}
 
 
@@ -34,11 +33,6 @@ def root_of_key(key: bytes | None) -> int | None:
 def kind_header(kind: Kind) -> tuple[str, bytes]:
     """The header that says which kind of record it is."""
     return KIND_HEADER, kind.encode()
-
-
-def spout_header(spout: str) -> tuple[str, bytes]:
-    """The header of an outcome that names the spout of the message."""
-    return SPOUT_HEADER, spout.encode()
 
 
 def kind_of(headers: Mapping[str, Any]) -> Kind | None:

@@ -1,8 +1,15 @@
-"""Records of outcomes: what became of a message of a spout, when, and after how many attempts."""
+"""Records of outcomes: what became of a message of a spout, when, and after how many attempts.
 
-from typing import Literal, NamedTuple
+Several topologies may read one source and write to one topic. So the headers of a record name the topology and the
+spout that have written it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
 
 from tuple_tree.components import OutcomesCodec
+from tuple_tree.manifest import Manifest
 from tuple_tree.streams import Stream, declare
 
 Outcome = Literal["acked", "dead-letter", "skipped"]
@@ -14,7 +21,10 @@ Outcome = Literal["acked", "dead-letter", "skipped"]
 - `skipped`: `translate` returned None.
 """
 
-_MOST_CHARACTERS = 2_000  # of the text of a failure
+_MOST_CHARACTERS: Final = 2_000  # of the text of a failure
+
+TOPOLOGY_HEADER: Final = "topology"
+SPOUT_HEADER: Final = "spout"
 
 
 class OutcomeRecord(NamedTuple):
@@ -54,3 +64,57 @@ def outcome_stream(codec: OutcomesCodec = "json") -> Stream:
 def failure_text(text: str) -> str:
     """The text of a failure as a record takes it; it may have half of a surrogate pair, which UTF-8 cannot encode."""
     return text[:_MOST_CHARACTERS].encode(errors="backslashreplace").decode()
+
+
+def outcome_headers(topology: str, spout: str) -> list[tuple[str, bytes]]:
+    """The headers of an outcome: whose message it is about."""
+    return [(TOPOLOGY_HEADER, topology.encode()), (SPOUT_HEADER, spout.encode())]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomesOf:
+    """Recognises the outcomes of a spout in a topic to which others may write as well.
+
+    Attributes:
+        topology: its topology.
+        spout: its name.
+        is_alone: whether no other spout writes to the topic. Only then records without headers count: version
+            0.2 and earlier ones have written none.
+    """
+
+    topology: str
+    spout: str
+    is_alone: bool
+
+    @classmethod
+    def among(cls, manifest: Manifest, spout: str, published: Mapping[str, object] | None) -> "OutcomesOf":
+        """The outcomes of a spout in its topic.
+
+        Args:
+            manifest: of its topology.
+            spout: its name.
+            published: topology → its manifest, of all that are published; anything else in place of one that cannot
+                be read. None if they are not known.
+        """
+        is_alone = published is not None and not other_writers(manifest, spout, published)
+        unreadable = [name for name, each in (published or {}).items() if not isinstance(each, Manifest)]
+        return cls(manifest.topology, spout, is_alone and not {*unreadable} - {manifest.topology})
+
+    def have(self, headers: Any) -> bool:
+        """Whether a record with these headers is one of them."""
+        found = dict(headers or ())
+        named = [found[name] == value for name, value in outcome_headers(self.topology, self.spout) if name in found]
+        return all(named) if named else self.is_alone
+
+
+def other_writers(manifest: Manifest, spout: str, published: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Topology and name of the other spouts that write their outcomes to the topic of a spout."""
+    topic = manifest.outcome_topics.get(spout)
+    manifests = {**published, manifest.topology: manifest}
+    return [
+        (name, other)
+        for name, each in sorted(manifests.items())
+        if isinstance(each, Manifest)
+        for other, of_other in each.outcome_topics.items()
+        if of_other == topic and (name, other) != (manifest.topology, spout)
+    ]

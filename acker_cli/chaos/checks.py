@@ -225,17 +225,16 @@ class Checker:
 
     def _outcomes(self, spout: str) -> _Outcomes | None:
         """The outcomes of messages by topic, partition and offset; None of a spout that writes none."""
-        declared = self._manifest.spout(spout).outcomes
-        if declared is None:
+        counts, published = self._catalogue.topics(), self._catalogue.manifests()
+        topic, found = OutcomeTopic.of(self._manifest, spout, published, counts), _Outcomes(set)
+        if topic is None:
             return None
-        partitions = self._catalogue.topics()[declared.topic]
-        topic, found = OutcomeTopic(declared, partitions), _Outcomes(set)
 
         def take(message: Message) -> None:
-            if (outcome := topic.read(message.value())) is not None:
+            if (outcome := topic.read(message)) is not None:
                 found[outcome.topic, outcome.partition, outcome.offset].add(outcome.outcome)
 
-        self._read("outcomes", declared.topic, partitions, take)
+        self._read("outcomes", topic.name, counts[topic.name], take)
         return found
 
     def _read(self, what: str, topic: str, partitions: int, take: Callable[[Message], None]) -> None:

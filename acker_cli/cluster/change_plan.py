@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from inspection.notation import counted
+from inspection.notation import counted, show_writers
 from tuple_tree.components import BoltManifest, Component, StateManifest, Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
+from tuple_tree.outcomes import other_writers
 from tuple_tree.streams import Stream
 from tuple_tree.topics import topic_specs
 
@@ -88,6 +89,22 @@ def grown_bolts(published: Manifest, manifest: Manifest) -> dict[str, int]:
         for bolt in manifest.inboxes
         if bolt.state is None and bolt.tasks > before.get(bolt.name, bolt.tasks)
     }
+
+
+def sharing_steps(manifest: Manifest, published: Mapping[str, object]) -> list[Step]:
+    """A step for each topic of outcomes to which other topologies write as well.
+
+    `published` has the manifests of all topologies, by name.
+    """
+    return [
+        Step(
+            "user",
+            f"check the readers of topic {topic}, to which spout {spout} and {others} write outcomes: the headers "
+            "topology and spout of a record name its spout; or give each topology a topic of its own",
+        )
+        for spout, topic in manifest.outcome_topics.items()
+        if (others := show_writers(manifest.topology, other_writers(manifest, spout, published)))
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Final
 
-from acker_cli.cluster.change_plan import Running, Step, change_plan, grown_bolts
+from acker_cli.cluster.change_plan import Running, Step, change_plan, grown_bolts, sharing_steps
 from acker_cli.errors import CliError
 from inspection.observer import Observer
 from inspection.topology_status import ClusterStatus
@@ -26,16 +26,18 @@ def planned(kafka: KafkaSettings, catalogue: Catalogue, manifest: Manifest, *, f
     """
     topics = catalogue.topics()
     published: Manifest | None = None
-    running = Running()
+    running, sharing = Running(), list[Step]()
     try:
-        found = catalogue.manifests().get(manifest.topology)
+        every = catalogue.manifests()
+        sharing = sharing_steps(manifest, every)
+        found = every.get(manifest.topology)
         if isinstance(found, Manifest):
             published = found
             if published != manifest:
                 running = Running(_processes(kafka, topics, published), _lags(kafka, topics, published))
     except BrokerError as error:
         logger.warning("it is not known whether %s has changed under running processes: %s", manifest.topology, error)
-    return change_plan(published, manifest, topics, running, force=force)
+    return [*change_plan(published, manifest, topics, running, force=force), *sharing]
 
 
 def grown_inboxes(catalogue: Catalogue, manifest: Manifest) -> dict[str, int]:

@@ -22,6 +22,8 @@ class TopologyFacts:
     # Source topic whose positions a changelog contains → its current id; without topics that may not be described.
     source_ids: Mapping[str, str] = field(default_factory=dict)
     declared: Manifest | None = None  # the manifest of the code, if the doctor was given the code
+    # Spout → topology and name of the others that write their outcomes to the same topic.
+    other_writers: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
 
     @property
     def manifest(self) -> Manifest:

@@ -9,6 +9,7 @@ from confluent_kafka import TopicPartitionInfo
 
 from inspection.doctor.facts import TopologyFacts
 from inspection.health.findings import Check, Finding, Severity
+from inspection.notation import show_writers
 from kafka_clients.access import VIEWER, remedy
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
@@ -200,6 +201,17 @@ def check_leftovers(facts: TopologyFacts) -> Iterator[Finding]:
             )
 
 
+def check_outcomes(facts: TopologyFacts) -> Iterator[Finding]:
+    """No other topology writes its outcomes to the same topic."""
+    for spout, topic in facts.manifest.outcome_topics.items():
+        if others := show_writers(facts.manifest.topology, facts.other_writers.get(spout, ())):
+            yield _check("outcomes", topic).note(
+                f"has the outcomes of spout {spout}, and of {others}: the headers topology and spout of a record name "
+                "its spout. Records without them, of version 0.2 or earlier, are not used.",
+                "Check that the readers of the topic compare the headers, or give each topology a topic of its own.",
+            )
+
+
 def component_of(topic: str, manifest: Manifest) -> str | None:
     """The component whose inbox, notices or changelog a topic is; None if it belongs to no single one."""
     topology = manifest.topology
@@ -283,4 +295,5 @@ OF_TOPICS: Final = (
     check_states,
     check_copies,
     check_leftovers,
+    check_outcomes,
 )

@@ -2,7 +2,7 @@
 
     from inspection.message_status import status
 
-    if status("shop", {"bootstrap.servers": "kafka-1:9092"}, key="ORDER-4711").is_acked: ...
+    if status("shop", {"bootstrap.servers": "kafka-1:9092"}, key="ORDER-4711").is_done: ...
 
 - `verdict`: the status of a message, from what was read; pure.
 - `output`: a status as sentences and as JSON.

@@ -111,7 +111,7 @@ def outcome_of(
         # Nearly all are of other messages. An outcome that was too large for a record with its key has none.
         if key is not None and record.key() not in (key, None):
             return
-        read = topic.read(record.value())
+        read = topic.read(record)
         if read is not None and (read.topic, read.partition, read.offset) == at:
             found.append(read)
 

@@ -40,7 +40,7 @@ class KeySearch:
         wanted = {*topics}
 
         def take(record: Message) -> None:
-            if record.key() == self._key and (read := of.read(record.value())) is not None and read.topic in wanted:
+            if record.key() == self._key and (read := of.read(record)) is not None and read.topic in wanted:
                 at = read.topic, read.partition, read.offset
                 self._found[at] = SourceMessage(*at, self._key)
 

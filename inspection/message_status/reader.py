@@ -88,6 +88,7 @@ class StatusReader:
         self._topology = manifest.topology
         self._reader = BlockReader(kafka, progress)
         self._spouts = SourceSpouts(kafka, manifest)
+        self._published: Mapping[str, object] | None = None  # all manifests, when outcomes are read
 
     def __enter__(self) -> Self:
         return self
@@ -106,7 +107,7 @@ class StatusReader:
             topic: only of this one.
             every: whether older ones are wanted; this reads all partitions from `since_ms` on.
         """
-        spouts = self._spouts.read()
+        spouts = self._spouts.read(topic)
         topics = _chosen(spouts, topic)
         search = KeySearch(self._reader, key, every=every)
         found = search.messages(topics, since_ms)
@@ -123,7 +124,7 @@ class StatusReader:
             )
         chosen = found[: MOST if every else 1]
         # Again: the search may have taken long.
-        spouts = self._spouts.read()
+        spouts = self._spouts.read(topic)
         return [each for message in chosen for each in self._statuses(spouts, message, since_ms)]
 
     def of_position(self, text: str, since_ms: int | None = None) -> list[MessageStatus]:
@@ -131,7 +132,8 @@ class StatusReader:
 
         `since_ms` is how far back its attempts are searched, as in `acker trace`.
         """
-        spouts = self._spouts.read()
+        match = _POSITION.fullmatch(text)
+        spouts = self._spouts.read(None if match is None else match[1])
         topic, number, offset = _position(text, spouts)
         place = topic, number
         counts = _chosen(spouts, topic)
@@ -185,8 +187,9 @@ class StatusReader:
         return judge(self._topology, spout.name, message, replace(known, outcome=outcome))
 
     def _outcomes(self, spout: SourceSpout) -> OutcomeTopic | None:
-        target = spout.manifest.outcomes
-        return None if target is None else OutcomeTopic(target, spout.partitions.get(target.topic, 0))
+        if spout.manifest.outcomes is not None and self._published is None:
+            self._published = self._spouts.cluster.catalogue.manifests()
+        return OutcomeTopic.of(self._manifest, spout.name, self._published or {}, spout.partitions)
 
     def _outcome(self, topic: OutcomeTopic, message: SourceMessage, *, is_done: bool) -> OutcomeRecord | None:
         """The outcome of a message; of one that is not done only a recent one, which is not committed yet."""

@@ -54,8 +54,11 @@ class SourceSpouts:
         self._manifest = manifest
         self.cluster = ClusterStatus(kafka)
 
-    def read(self) -> list[SourceSpout]:
+    def read(self, named: str | None = None) -> list[SourceSpout]:
         """The spouts that have committed offsets of topics, as of now.
+
+        If the user has named a topic that is none of these, also the spouts that have committed none at all: they may
+        read it, and have not begun to.
 
         Raises `StatusError` if there are none, `AccessError` if the offsets may not be read.
         """
@@ -72,11 +75,15 @@ class SourceSpouts:
             group = min(self.cluster.commits.refused)
             raise AccessError(f"group {group} has no DESCRIBE ACL for this user: {remedy(VIEWER)}")
         spouts = [_spout(groups[group], topics, of_group) for group, of_group in commits.items() if of_group]
+        if named in topics and not any(named in each.topics for each in spouts):
+            unread = [each for group, each in groups.items() if not commits.get(group)]
+            spouts += [SourceSpout(each, {named: topics[named]}, topics, {}) for each in unread]
         if not spouts:
             raise StatusError(
-                f"no spout of {self._manifest.topology} has committed offsets of a topic, so none has begun to read "
-                "one: only a KafkaSpout and spouts in Spark do. Start it: acker run MODULE:TOPOLOGY; or allow this "
-                "user Describe of the topics that it reads"
+                f"no spout of {self._manifest.topology} has committed an offset, so it is not known which topics they "
+                "read: name the topic, --topic TOPIC or --offset TOPIC/PARTITION/OFFSET. Only a KafkaSpout and spouts "
+                "in Spark read topics; start it: acker run MODULE:TOPOLOGY. If it runs, allow this user Describe of "
+                "its topics"
             )
         return spouts
 

@@ -8,7 +8,7 @@ from spout_sdk.client.calls import Answered, Ended
 from spout_sdk.client.target import Target
 from spout_sdk.errors import TopicsError
 from spout_sdk.records import Record
-from tuple_tree.answers import SPOUT_HEADER, kind_of, root_of_key
+from tuple_tree.answers import kind_of, root_of_key
 from tuple_tree.outcomes import OutcomeRecord, outcome_stream
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, word_of_root
@@ -22,7 +22,6 @@ class RecordReader:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._codec = payload_codec(outcome_stream(target.codec))
-        self._spout = target.spout.encode()
 
     def decode(self, records: Sequence[Record]) -> list[Answered | Ended]:
         """The answers and outcomes in records, in their order; what cannot be decoded is logged, and left out.
@@ -31,18 +30,16 @@ class RecordReader:
             TopicsError: if the source topic was created again since the client started.
         """
         if not self._target.has_answers:
-            return [ended for record in records if (ended := self._ended(record, None)) is not None]
+            ended = (self._ended(record, None) for record in records if self._target.own.have(record.headers()))
+            return [each for each in ended if each is not None]
         found: list[Answered | Ended] = []
         for record in records:
             headers: Any = dict(record.headers() or ())
             kind, root = kind_of(headers), root_of_key(record.key())
-            ended = None
             if kind == "answer" and root is not None:
                 found.append(Answered(self._offset(root), root, record.value() or b"null"))
-            elif kind == "outcome" and headers.get(SPOUT_HEADER) == self._spout:
-                ended = self._ended(record, root)
-            if ended is not None:
-                found.append(ended)
+            elif kind == "outcome" and self._target.own.have(record.headers()):
+                found += filter(None, [self._ended(record, root)])
         return found
 
     def _offset(self, root: int) -> int:

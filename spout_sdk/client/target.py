@@ -1,15 +1,17 @@
 """The topics of a client: the source topic of a spout, and the topic with the outcomes of its messages."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
 from kafka_clients.catalogue import Catalogue
 from spout_sdk.api.topology import Topology
-from spout_sdk.errors import ClientError, TopicsError
+from spout_sdk.errors import AccessError, ClientError, TopicsError
 from tuple_tree.components import OutcomesCodec, OutcomesManifest, SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import answers_topic
+from tuple_tree.outcomes import OutcomesOf
 from tuple_tree.positions import topic_key
 
 
@@ -18,7 +20,7 @@ class Target:
     """A spout whose messages a client sends.
 
     Attributes:
-        spout: its name.
+        own: recognises the outcomes of its messages.
         topic: a topic that it reads, to which the client writes.
         reads: the topic of the outcomes that the client reads.
         has_answers: whether that topic is `{topology}.answers`; otherwise it is the topic of the spout's outcomes.
@@ -27,7 +29,7 @@ class Target:
         topic_key: the `tuple_tree.positions.topic_key` of `topic`.
     """
 
-    spout: str
+    own: OutcomesOf
     topic: str
     reads: str
     has_answers: bool
@@ -36,8 +38,12 @@ class Target:
     topic_key: int
 
     @classmethod
-    def of(cls, manifest: Manifest, spout: str | None, topic: str, topic_id: str) -> Self:
+    def of(
+        cls, manifest: Manifest, spout: str | None, topic: str, topic_id: str, published: Mapping[str, object] | None
+    ) -> Self:
         """The target of a spout, or of the only one whose messages have outcomes.
+
+        `published` has the manifests of all topologies, by name; None if they are not known.
 
         Raises:
             ClientError: if there is no such spout, or several.
@@ -47,8 +53,9 @@ class Target:
         if has_answers := _is_answered(manifest, chosen):
             outcomes = OutcomesManifest(topic=answers_topic(manifest.topology))
         assert outcomes is not None  # noqa: S101 - `spout_of` chooses such a spout
+        own = OutcomesOf.among(manifest, chosen.name, published)
         of_topic = manifest.ack_partitions, topic_key(topic_id)
-        return cls(chosen.name, topic, outcomes.topic, has_answers, outcomes.codec, *of_topic)
+        return cls(own, topic, outcomes.topic, has_answers, outcomes.codec, *of_topic)
 
 
 def find_target(topology: Topology | str, kafka: Mapping[str, Any], spout: str | None, topic: str | None) -> Target:
@@ -73,7 +80,11 @@ def find_target(topology: Topology | str, kafka: Mapping[str, Any], spout: str |
     topic_id = catalogue.topic_id(topic)
     if topic_id is None:
         raise TopicsError(topic, "does not exist, and the client writes to it: create it", is_missing=True)
-    return Target.of(manifest, spout, topic, topic_id)
+    published: Mapping[str, object] | None = None
+    if not _is_answered(manifest, spout_of(manifest, spout)):
+        with suppress(AccessError, TopicsError):  # this user may not read them
+            published = catalogue.manifests()
+    return Target.of(manifest, spout, topic, topic_id, published)
 
 
 def spout_of(manifest: Manifest, name: str | None) -> SpoutManifest:

@@ -17,10 +17,10 @@ from spout_sdk.errors import DeliveryError
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.records import Headers, Record
 from spout_sdk.spouts.spout_task import SpoutTask
-from tuple_tree.answers import answer_partition, kind_header, spout_header, tree_key
+from tuple_tree.answers import answer_partition, kind_header, tree_key
 from tuple_tree.components import OutcomesManifest
 from tuple_tree.names import answers_topic
-from tuple_tree.outcomes import Outcome, OutcomeRecord, failure_text, outcome_stream
+from tuple_tree.outcomes import Outcome, OutcomeRecord, failure_text, outcome_headers, outcome_stream
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.positions import roots_of_words
 
@@ -56,6 +56,7 @@ class OutcomeWriter:
         is_answered = any(spout.name == self._component for spout in manifest.answered_spouts)
         self._answers = answers_topic(manifest.topology) if is_answered else None
         self._json = payload_codec(outcome_stream())
+        self._headers: Headers = [*outcome_headers(manifest.topology, self._component)]
         self._ack_partitions = manifest.ack_partitions
         self._undelivered: dict[int, int] = {}  # how many records of each message that has ended
         self._partitions, self._done, self._clock = partitions, done, clock
@@ -107,12 +108,12 @@ class OutcomeWriter:
             topic, codec = self._target
             value = encode_tuples(codec, [values])
             delivered = partial(self._delivered, key, topic, message_key and value)
-            self._send(topic, _ANY_PARTITION, message_key, value, [], delivered)
+            self._send(topic, _ANY_PARTITION, message_key, value, self._headers, delivered)
         if self._answers is not None:
             # After the answers of the tree, in their partition.
             partition = _ANY_PARTITION if root is None else answer_partition(root, self._ack_partitions)
             tree = None if root is None else tree_key(root)
-            headers: Headers = [kind_header("outcome"), spout_header(self._component)]
+            headers = [kind_header("outcome"), *self._headers]
             delivered = partial(self._delivered, key, self._answers, None)
             self._send(self._answers, partition, tree, encode_tuples(self._json, [values]), headers, delivered)
 
@@ -132,7 +133,9 @@ class OutcomeWriter:
                 del self._undelivered[key]
                 self._done(key)
         elif without_key and getattr(error, "code", lambda: None)() == KafkaError.MSG_SIZE_TOO_LARGE:
-            self._send(topic, _ANY_PARTITION, None, without_key, [], partial(self._delivered, key, topic, None))
+            self._send(
+                topic, _ANY_PARTITION, None, without_key, self._headers, partial(self._delivered, key, topic, None)
+            )
         else:
             partition = _ANY_PARTITION if message is None else message.partition()
             self._dead_letters.failure = DeliveryError("an outcome", topic, partition, error)

@@ -245,7 +245,7 @@ class Readable:
         spout = next((name for name, topics in self.topology.kafka_sources.items() if topic in topics), None)
         if spout is None:
             raise SimulationError(f"no KafkaSpout of topology {self.topology.name!r} reads topic {topic!r}")
-        target = Target.of(self.topology.manifest, spout, topic, topic)
+        target = Target.of(self.topology.manifest, spout, topic, topic, {})
         found: list[MessageOutcome] = []
         calls, call = Calls(), Call(lambda *outcome: found.append(MessageOutcome.of(*outcome)))
         calls.begin(call)

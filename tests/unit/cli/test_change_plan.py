@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from acker_cli.cluster.change_plan import Running, Step, change_plan
+from acker_cli.cluster.change_plan import Running, Step, change_plan, sharing_steps
 from tests.manifests import bolt, chained, counting, manifest, spout
-from tuple_tree.components import Subscription
+from tuple_tree.components import OutcomesManifest, Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.streams import declare
 from tuple_tree.topics import topic_specs
@@ -40,6 +40,14 @@ def test_a_new_topology_has_its_topics_created_and_is_published() -> None:
     assert steps[0].text == "create topic words.acks with 8 partitions"
     assert steps[-1].text == "publish the manifest of words"
     assert plan(new, new) == [Step("command", "publish the manifest of words, which has not changed")]
+
+
+def test_a_topic_of_outcomes_that_another_topology_writes_to_is_named() -> None:
+    own, copy = (manifest(spout("a", outcomes=OutcomesManifest(topic="done")), topology=name) for name in ("a", "b"))
+    (step,) = sharing_steps(own, {"b": copy, "a": copy, "bad": None})
+    assert step.by == "user"
+    assert "topic done, to which spout a and spout a of topology b write outcomes" in step.text
+    assert sharing_steps(own, {"a": own}) == []
 
 
 def test_other_partitions_are_refused_whatever_runs() -> None:

@@ -21,8 +21,9 @@ from spout_sdk.client.target import Target
 from spout_sdk.testing import MemoryRecord, SimulatedCluster, SimulationError
 from tests.components import ByHand, InBatches, Sink
 from tests.unit.sdk.memory import Bench, execute
-from tuple_tree.answers import kind_header, kind_of, root_of_key, spout_header
+from tuple_tree.answers import kind_header, kind_of, root_of_key
 from tuple_tree.manifest import Guarantee, Manifest
+from tuple_tree.outcomes import outcome_headers
 
 GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 
@@ -235,15 +236,15 @@ def test_a_source_topic_that_was_created_again_ends_the_client() -> None:
     with cluster_of(Upper) as cluster:
         cluster.produce("orders", "a")
         cluster.run_until_idle()
-        earlier = Target.of(cluster.topology.manifest, "orders", "orders", "the id of an earlier topic")
+        earlier = Target.of(cluster.topology.manifest, "orders", "orders", "the id of an earlier topic", {})
         with pytest.raises(TopicsError, match="created again"):
             RecordReader(earlier).decode(cluster.records("t.answers"))
 
 
 def test_records_that_are_no_outcomes_are_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
     with cluster_of(Upper) as cluster:
-        target = Target.of(cluster.topology.manifest, "orders", "orders", "orders")
-        outcome = (kind_header("outcome"), spout_header("orders"))
+        target = Target.of(cluster.topology.manifest, "orders", "orders", "orders", {})
+        outcome = (kind_header("outcome"), *outcome_headers("t", "orders"))
         records = [
             MemoryRecord("t.answers", 0, 0, b"{", [*outcome]),
             MemoryRecord("t.answers", 0, 1, None, [*outcome]),

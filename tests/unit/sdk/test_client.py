@@ -32,6 +32,7 @@ from spout_sdk.testing import MemoryBroker, SimulatedCluster
 from spout_sdk.testing.clients import MemoryClients
 from tests.waiting import eventually
 from tuple_tree.answers import kind_header, tree_key
+from tuple_tree.outcomes import OutcomesOf
 from tuple_tree.positions import topic_key
 from tuple_tree.topics import TopicSpec
 
@@ -154,7 +155,8 @@ async def test_what_a_client_cannot_begin_with(running: SimulatedCluster) -> Non
         Client(running.topology, {})
 
 
-TARGET = Target("orders", "orders", "t.answers", True, "json", 2, topic_key("orders"))
+OWN = OutcomesOf("t", "orders", is_alone=True)
+TARGET = Target(OWN, "orders", "t.answers", True, "json", 2, topic_key("orders"))
 
 
 class Answers:
@@ -219,7 +221,7 @@ def test_another_reader_continues_where_one_has_lost_its_brokers(monkeypatch: py
 
 def test_a_source_topic_that_was_created_again_ends_a_client_that_reads_outcomes_alone() -> None:
     broker, failed = MemoryBroker([TopicSpec("done", 1), TopicSpec("orders", 1)], lambda: 0), list[Exception]()
-    earlier = Target("orders", "orders", "done", False, "json", 2, topic_key("the id of an earlier topic"))
+    earlier = Target(OWN, "orders", "done", False, "json", 2, topic_key("the id of an earlier topic"))
     reading = Reading(MemoryClients(broker, [0], room=10**9).settings, earlier, lambda *_: None, failed.append)
     reading.start()
     eventually(lambda: failed, "the error")

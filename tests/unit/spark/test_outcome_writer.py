@@ -23,7 +23,7 @@ from tests.unit.spark.outcomes_rig import KEY, ack, deliver, fail
 from tests.waiting import eventually
 from tuple_tree.components import OutcomesManifest
 from tuple_tree.errors import WireError
-from tuple_tree.outcomes import OutcomeRecord, outcome_stream
+from tuple_tree.outcomes import OutcomeRecord, OutcomesOf, outcome_stream
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import MAX_OFFSET, OFFSET_BITS, Position
 
@@ -55,8 +55,10 @@ class Broker:
         self.batch: list[Any] = []
         self.delivered: list[tuple[bytes | None, bytes]] = []
 
-    def produce(self, topic: str, value: bytes, key: bytes | None, on_delivery: Any) -> None:
+    def produce(self, topic: str, value: bytes, key: bytes | None, on_delivery: Any, headers: Any) -> None:
         assert topic == "done"
+        assert OutcomesOf("words", "orders", is_alone=False).have(headers)
+        assert not OutcomesOf("copy", "orders", is_alone=True).have(headers)
         self.batch.append((key, value, on_delivery))
 
     def flush(self, _seconds: float = 0.0) -> int:

@@ -8,6 +8,7 @@ from inspection.doctor.topic_checks import (
     check_copies,
     check_declared,
     check_leftovers,
+    check_outcomes,
     check_retention,
     check_settings,
     check_single_copies,
@@ -17,6 +18,8 @@ from inspection.doctor.topic_checks import (
 from tests.manifests import chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.doctor.cases import manifest, partitions, summaries, topology, with_setting, with_topic
+from tuple_tree.components import OutcomesManifest
+from tuple_tree.outcomes import other_writers
 from tuple_tree.state_records import About
 
 ACKS, INBOX, NOTICES = "words.acks", "words.tuples.split", "words.notices.lines"
@@ -90,6 +93,17 @@ def test_topics_of_removed_components_and_inboxes_of_chained_ones_are_a_warning(
     (finding,) = check_leftovers(with_topic(facts, "words.tuples.parse", []))
     assert summaries([finding]) == [("warning", "leftovers", "words.tuples.parse")]
     assert "the inbox that bolt parse had before it was chained to lines" in finding.found
+
+
+def test_a_topic_of_outcomes_that_another_topology_writes_to_is_noted() -> None:
+    done = OutcomesManifest(topic="done")
+    own, copy, more = (manifest_of(spout("lines", outcomes=done), topology=name) for name in ("words", "copy", "more"))
+    others = {"lines": other_writers(own, "lines", {"copy": copy, "words": own, "bad": None, "more": more})}
+    (finding,) = check_outcomes(replace(topology(own), other_writers=others))
+    assert summaries([finding]) == [("note", "outcomes", "done")]
+    assert "of spout lines, and of spout lines of topology copy, spout lines of topology more:" in finding.found
+    alone = {"lines": other_writers(own, "lines", {"words": own, "copy": manifest_of(spout("lines"))})}
+    assert list(check_outcomes(replace(topology(own), other_writers=alone))) == []
 
 
 def test_a_changelog_that_is_of_another_state_or_was_deleted_is_a_problem() -> None:

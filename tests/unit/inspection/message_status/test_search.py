@@ -19,7 +19,7 @@ from kafka_clients.log_reader import Place
 from spout_sdk.kafka_spout.partitions import owned_numbers
 from spout_sdk.records import MadeRecord
 from tuple_tree.components import OutcomesManifest
-from tuple_tree.outcomes import OutcomeRecord, outcome_stream
+from tuple_tree.outcomes import OutcomeRecord, OutcomesOf, outcome_stream
 from tuple_tree.payloads import encode_tuples, payload_codec
 
 KEY = b"ORDER-4711"
@@ -129,7 +129,7 @@ def test_a_key_is_found_wherever_a_producer_has_written_it_and_everywhere_if_all
     assert not _search(Logs({}, _places(5, 100))).messages({"orders": 5}, None)
 
 
-OUTCOMES = OutcomeTopic(OutcomesManifest(topic="outcomes"), 3)
+OUTCOMES = OutcomeTopic(OutcomesManifest(topic="outcomes"), OutcomesOf("shop", "orders", is_alone=True), 3)
 MESSAGE = SourceMessage("orders", 3, 120_311, KEY, 500_000)
 OUTCOME = OutcomeRecord("orders", 3, 120_311, "acked", 1, 10, 20)
 LIKELY, OTHER, LAST = ("outcomes", 1), ("outcomes", 0), ("outcomes", 2)

@@ -1,20 +1,14 @@
 """The status of each message of a simulated topology at random moments, with failures, time-outs and kills."""
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from inspection.errors import StatusError
 from inspection.message_status import MessageStatus, State, StatusReader
-from kafka_clients.client_settings import CLIENT_CLASSES
-from kafka_clients.librdkafka_bugs import forgettable
 from spout_sdk import (
     Bolt,
     FailTupleError,
@@ -29,9 +23,8 @@ from spout_sdk import (
 )
 from spout_sdk.records import Record
 from spout_sdk.testing import SimulatedCluster
-from spout_sdk.testing.clients import MemoryAdmin, MemoryClients, MemoryConsumer
-from spout_sdk.testing.tasks import LIMITLESS
 from tests.seeds import each_seed
+from tests.unit.inspection.message_status.reading_clients import reading_settings
 from tuple_tree.manifest import Guarantee
 
 MESSAGES: Final = 12
@@ -40,31 +33,6 @@ TOPICS: Final = ("orders", "returns", "orders")
 """The topic of each message, in turn."""
 POISON: Final = 7
 """The number of the message that always fails."""
-
-
-class ReadingConsumer(MemoryConsumer):
-    """A consumer that finds offsets by time."""
-
-    def offsets_for_times(self, wanted: Iterable[TopicPartition], **_timeout: float) -> list[TopicPartition]:
-        found = []
-        for each in wanted:
-            records = self._broker.fetch(each.topic, each.partition, 0, LIMITLESS)
-            late = (record.offset() for record in records if record.timestamp()[1] >= each.offset)
-            found.append(TopicPartition(each.topic, each.partition, next(late, -1)))
-        return found
-
-
-class ReadingAdmin(MemoryAdmin):
-    """An admin client that lists offsets."""
-
-    def list_offsets(self, wanted: Mapping[TopicPartition, OffsetSpec], **_timeout: float) -> dict[Any, Any]:
-        found = {}
-        for at, spec in wanted.items():
-            is_begin = spec is OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-            answer: Future[Any] = Future()
-            answer.set_result(SimpleNamespace(offset=0 if is_begin else self._broker.end(at.topic, at.partition)))
-            found[at] = answer
-        return found
 
 
 class Truth:
@@ -146,6 +114,24 @@ def test_a_message_is_never_done_before_it_is_and_is_done_in_the_end(
     each_seed(partial(_run, monkeypatch, guarantee, chained=chained, outcomes=outcomes))
 
 
+def test_before_the_first_commit_a_message_is_not_read_yet_if_its_topic_is_named() -> None:
+    """The manifest does not name the topics of a spout; its commits do."""
+    topology = shop(Truth(0), "at_least_once", chained=False, outcomes=True)
+    topics = {**dict.fromkeys(TOPICS, PARTITIONS), "outcomes": 2}
+    with SimulatedCluster(topology, topics=topics, paused=["orders"]) as cluster:
+        cluster.produce("orders", "first", key="A", partition=0)
+        cluster.produce("orders", "second", key="B", partition=0)
+        with StatusReader(reading_settings(cluster.broker), topology.manifest) as reader:
+            found = [*reader.of_position("orders/0/1"), *reader.of_key(b"B", topic="orders")]
+            assert [(each.state, each.message.offset, each.ahead) for each in found] == [(State.UNREAD, 1, 1)] * 2
+            assert "`orders` has not committed an offset of this partition" in found[0].remarks[0]
+            for search in (partial(reader.of_position, "0/1"), partial(reader.of_key, b"B")):
+                with pytest.raises(StatusError, match=r"has committed an offset, .* name the topic, --topic TOPIC"):
+                    search()
+            with pytest.raises(StatusError, match="has committed an offset"):
+                reader.of_position("missing/0/1")
+
+
 def _run(monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee, seed: int, *, chained: bool, outcomes: bool) -> None:
     truth, chance = Truth(seed), random.Random(seed)
     topology = shop(truth, guarantee, chained=chained, outcomes=outcomes)
@@ -203,18 +189,11 @@ def _check(status: MessageStatus, number: int, truth: Truth, *, chained: bool, o
 
 
 def _reader(cluster: SimulatedCluster, records: Sequence[Record]) -> Callable[[int], MessageStatus]:
-    settings = MemoryClients(cluster.broker, [0], room=LIMITLESS).settings
-    clients = MemoryClients(cluster.broker, [0], room=LIMITLESS)
-    classes = {
-        **settings[CLIENT_CLASSES],
-        Consumer: partial(ReadingConsumer, clients),
-        forgettable(Consumer): partial(ReadingConsumer, clients),
-        forgettable(AdminClient): partial(ReadingAdmin, cluster.broker),
-    }
+    settings = reading_settings(cluster.broker)
 
     def read(number: int) -> MessageStatus:
         record = records[number]
-        with StatusReader({**settings, CLIENT_CLASSES: classes}, cluster.topology.manifest) as reader:
+        with StatusReader(settings, cluster.topology.manifest) as reader:
             try:
                 (status,) = reader.of_position(f"{record.topic()}/{record.partition()}/{record.offset()}")
             except StatusError as error:
