@@ -45,7 +45,7 @@ class Totals(StatefulBolt):
 def topology(name: str) -> Topology:
     """A bolt with a state after a spout."""
     builder = TopologyBuilder(name)
-    orders = declare({"customer": str, "cents": int}, codec="json")
+    orders = declare({"customer": str, "cents": int})
     builder.set_spout("orders", KafkaSpout(f"{name}.source", streams=[orders]))
     builder.set_bolt(_BOLT, Totals, tasks=TASKS).fields_grouping("orders", "customer")
     return builder.build()

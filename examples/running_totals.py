@@ -46,7 +46,7 @@ class Totals(StatefulBolt):
         collector.emit((key, total["orders"], total["cents"]))
 
 
-orders = KafkaSpout(ORDERS, streams=[declare({"customer": str, "cents": int}, codec="json")])
+orders = KafkaSpout(ORDERS, streams=[declare({"customer": str, "cents": int})])
 builder = TopologyBuilder("totals")
 builder.set_spout("orders", orders)
 builder.set_bolt("totals", Totals, tasks=2).fields_grouping("orders", "customer")

@@ -13,6 +13,7 @@ from tuple_tree.components import BoltManifest, Component, SpoutManifest
 from tuple_tree.errors import InvalidNameError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import check_topic
+from tuple_tree.streams import SourceCodec
 from tuple_tree.topics import topic_specs
 
 DEFAULT_RETRY_LIMIT: Final = 10
@@ -77,8 +78,10 @@ class Source:
     Attributes:
         messages: a topic, or a streaming DataFrame.
         fields: a column for each field of the stream, made of Kafka's `key`, `value`, `topic`, `partition`, `offset`,
-            `timestamp` and `headers`; by default a single field of text or bytes is the value as it is, and anything
-            else is read from the value with the stream's codec. Must be functions of the message; only for a topic.
+            `timestamp` and `headers`; by default `codec` says how a message is decoded. Must be functions of the
+            message; only for a topic.
+        codec: the format of the messages, `json` or `avro`. By default a single field of text or bytes is the value as
+            it is, and anything else is JSON, or Avro if that is the codec of the stream. Only for a topic.
         retry_limit: attempts after the first one, below 64.
         starting_offsets: `earliest` or `latest`, where nothing is committed yet.
         options: further options of Spark's Kafka source, such as `minPartitions`.
@@ -89,6 +92,7 @@ class Source:
     retry_limit: int = DEFAULT_RETRY_LIMIT
     starting_offsets: str = "earliest"
     options: Mapping[str, str] | None = None
+    codec: SourceCodec | None = None
 
 
 SourceFunction = Callable[[SparkSession], str | DataFrame | Source]

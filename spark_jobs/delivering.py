@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 
 from spark_jobs.entries import KafkaSender, Send, dead_letter
 from spark_jobs.errors import ComponentRefusedError
-from spark_jobs.frames import FrameCodec, is_whole_value, spark_fields
+from spark_jobs.frames import FrameCodec, spark_fields
 from spark_jobs.kafka_options import executor_settings
 from spark_jobs.packing import LARGEST, Packing, without
 from spark_jobs.tasks import run_tasks
@@ -39,7 +39,7 @@ from tuple_tree.positions import (
     topic_key,
     words_of_roots,
 )
-from tuple_tree.streams import Stream
+from tuple_tree.streams import Stream, source_stream
 
 FIELD: Final = "_field_"
 """Stands before the name of a field, which may be called like a column of Kafka's."""
@@ -126,6 +126,7 @@ def deliver(
     spout: SpoutManifest,
     roots: SourceRoots,
     has_fields: bool,
+    decoded_as: Stream | None,
     send: Send,
     batches: Iterable[Any],
     largest: int = LARGEST,
@@ -133,9 +134,10 @@ def deliver(
     """Delivers the messages of batches, and returns which; a tuple larger than `largest` bytes is a dead letter.
 
     A batch has Kafka's columns and, if `has_fields`, those of the stream's fields, under names with `FIELD`. Those of
-    replays have `ATTEMPT` and `GIVEN_UP` as well.
+    replays have `ATTEMPT` and `GIVEN_UP` as well. `decoded_as` is the stream with whose codec messages are decoded;
+    None if the only field is their value.
     """
-    task = _DeliverTask(manifest, spout, roots, has_fields)
+    task = _DeliverTask(manifest, spout, roots, has_fields, decoded_as)
     packing = Packing(manifest, spout, send, largest)
     counts = packing.run(batches, partial(task.add, packing))
     return Delivered(_distinct(task.positions), _distinct(task.dead), counts["transferred"], task.details)
@@ -144,12 +146,15 @@ def deliver(
 class _DeliverTask:
     """One attempt of a task."""
 
-    def __init__(self, manifest: Manifest, spout: SpoutManifest, roots: SourceRoots, has_fields: bool) -> None:
+    def __init__(
+        self, manifest: Manifest, spout: SpoutManifest, roots: SourceRoots, has_fields: bool, decoded_as: Stream | None
+    ) -> None:
         self._topology = manifest.topology
         self._by = f"{spout.name}/0"
         self._roots = roots
         self._has_fields = has_fields
-        self._codec = FrameCodec(spout.streams[0])
+        self._is_value = decoded_as is None
+        self._codec = FrameCodec(decoded_as or spout.streams[0])
         self.positions = [NOTHING.positions]
         self.dead = [NOTHING.dead]
         self.details: dict[int, str] = {}
@@ -184,14 +189,17 @@ class _DeliverTask:
         if self._has_fields:
             return pa.record_batch([batch.column(FIELD + name) for name in schema.names], schema.names), {}
         value = batch.column("value")
-        if is_whole_value(self._codec.stream):
+        if self._is_value:
             # As it is: text that is not UTF-8 is found with all else that does not fit the stream.
             return pa.record_batch([value.view(schema.types[0])], schema), {}
         return self._codec.decode_each(value.to_pylist())
 
 
 class SpoutBatch:
-    """The arguments that all writes of a spout share; of `records` and `fields`, only the columns matter."""
+    """The arguments that all writes of a spout share; of `records` and `fields`, only the columns matter.
+
+    `decoded_as`: see `deliver`.
+    """
 
     def __init__(
         self,
@@ -199,6 +207,7 @@ class SpoutBatch:
         spout: SpoutManifest,
         records: DataFrame,
         fields: Mapping[str, Column] | None,
+        decoded_as: Stream | None,
         kafka: Mapping[str, Any],
         topic_id: str,
     ) -> None:
@@ -218,7 +227,7 @@ class SpoutBatch:
             check_fields(records.select(*chosen).schema, stream, f"fields of spout {spout.name!r}")
             kinds = spark_fields(stream).items()
             self._columns += [fields[name].cast(kind).alias(FIELD + name) for name, kind in kinds]
-        self._deliver = partial(deliver, manifest, spout, self.roots, fields is not None, self.send)
+        self._deliver = partial(deliver, manifest, spout, self.roots, fields is not None, decoded_as, self.send)
 
     def write(self, records: DataFrame) -> Delivered:
         """Delivers all records of Spark's Kafka source, and returns which."""
@@ -231,6 +240,11 @@ class SpoutBatch:
     def _write(self, rows: DataFrame, what: str) -> Delivered:
         name = f"{self.manifest.topology}.{self.spout.name}: {what}"
         return together(run_tasks(rows, self._deliver, name))
+
+
+def landed_as(stream: Stream) -> Stream | None:
+    """The stream with whose codec rows land; None if the value of a message is the only field."""
+    return stream if source_stream(stream) is not None else None
 
 
 def only_stream(spout: SpoutManifest) -> Stream:

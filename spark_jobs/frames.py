@@ -74,11 +74,6 @@ def spark_fields(stream: Stream) -> dict[str, spark.DataType]:
     return {field.name: column_type(field.type)[1] for field in stream.fields}
 
 
-def is_whole_value(stream: Stream) -> bool:
-    """Whether the only field of a spout's stream is the whole value of a message, text or bytes."""
-    return len(stream.fields) == 1 and stream.fields[0].type in ("string", "bytes")
-
-
 def without_rows(batch: Any, rows: Collection[int]) -> Any:
     """A record batch without some of its rows."""
     return batch.take(pa.array(np.delete(np.arange(batch.num_rows), list(rows)))) if rows else batch

@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
@@ -27,11 +27,11 @@ from kafka_clients.control_reader import ControlReader
 from kafka_clients.repeated_lines import get_logger
 from spark_jobs.checkpoint import claim_checkpoint, planned_offsets
 from spark_jobs.components import HasManifest, Source, component_of, topics_of
-from spark_jobs.delivering import Delivered, SpoutBatch, only_stream
+from spark_jobs.delivering import Delivered, SpoutBatch, landed_as, only_stream
 from spark_jobs.driver_stats import BatchResult, Tally
 from spark_jobs.entries import ANY_PARTITION, KafkaSender, Send
 from spark_jobs.errors import ComponentRefusedError, TopicsRefusedError
-from spark_jobs.frames import FrameCodec, is_whole_value
+from spark_jobs.frames import FrameCodec
 from spark_jobs.kafka_options import catalogue_of, check_topics, executor_settings, source_options, topic_id
 from spark_jobs.outcome_writer import READER_SETTINGS, OutcomeWriter
 from spark_jobs.outcomes import Outcomes
@@ -46,7 +46,7 @@ from tuple_tree.components import SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group, notices_topic
 from tuple_tree.positions import MAX_ATTEMPTS
-from tuple_tree.streams import Stream
+from tuple_tree.streams import SourceCodec, Stream, source_stream
 
 logger = get_logger("spark_jobs.spout")
 
@@ -139,18 +139,22 @@ def spout(
     _check_settings(name, given, max_rows)
     check_topics(kafka, topics_of(manifest, component))
     landing_writer: DataStreamWriter | None = None
+    stream = only_stream(component)
     if isinstance(given.messages, str):
-        topic = given.messages
+        topic, decoded_as = given.messages, source_stream(stream, given.codec)
     else:
-        if given.fields is not None:
-            raise ComponentRefusedError(f"fields of spout {name!r} are for a topic: select them in the DataFrame")
+        if given.fields is not None or given.codec is not None:
+            raise ComponentRefusedError(
+                f"fields and codec of spout {name!r} are for a topic: select the fields in the DataFrame"
+            )
         topic, landing_writer = _landing(given.messages, manifest, component, kafka, checkpoint)
+        decoded_as = landed_as(stream)
     if component.outcomes is not None:
         _check_outcomes(name, component.outcomes.topic, topic, kafka)
     read = {**source_options(kafka), "includeHeaders": "true", "failOnDataLoss": "false", **(given.options or {})}
     source_id = topic_id(kafka, topic)
     empty = spark.read.format("kafka").options(**read).option("subscribe", topic).load()
-    batch = SpoutBatch(manifest, component, empty, given.fields, kafka, source_id)
+    batch = SpoutBatch(manifest, component, empty, given.fields, decoded_as, kafka, source_id)
     group = component_group(manifest.topology, name)
     offsets = SpoutOffsets(kafka, group, topic, (notices_topic(manifest.topology, name), 0))
     isolation = read["kafka.isolation.level"]
@@ -255,6 +259,12 @@ def _check_settings(name: str, given: Source, max_rows: int) -> None:
         raise ComponentRefusedError(
             f"starting_offsets of {name!r} is {given.starting_offsets!r}: say earliest or latest"
         )
+    if given.codec is not None and (given.fields is not None or given.codec not in get_args(SourceCodec)):
+        allowed = " or ".join(get_args(SourceCodec))
+        raise ComponentRefusedError(
+            f"codec of spout {name!r} is {given.codec!r}: say {allowed}, or leave it out where fields= "
+            "decode the messages"
+        )
     if max_rows < 1:
         raise ComponentRefusedError(f"max_rows of spout {name!r} is {max_rows}: it must be at least 1")
 
@@ -269,7 +279,7 @@ def land(topic: str, stream: Stream, send: Send, batches: Iterable[Any]) -> None
     codec = FrameCodec(stream)
     for batch in batches:
         values: list[bytes | None]
-        if is_whole_value(stream):
+        if landed_as(stream) is None:
             values = batch.column(0).cast(pa.binary()).to_pylist()
         else:
             fitting, errors = codec.pack(batch)

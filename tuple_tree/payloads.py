@@ -122,6 +122,7 @@ class _JsonCodec(_SingleCodec):
     def __init__(self, stream: Stream) -> None:
         super().__init__(stream)
         self._quick = quick_writer(stream.fields, is_single=False, is_ascii=True)
+        self._floats = [field.name for field in stream.fields if field.type in ("double", "float")]
 
     def row(self, values: Sequence[Any]) -> bytes:
         quick: Any = self._quick
@@ -136,8 +137,11 @@ class _JsonCodec(_SingleCodec):
     def _values(self, payload: bytes) -> Values:
         try:
             record = json.loads(payload)
+            for name in self._floats:
+                if record[name].__class__ is int:  # many programs write 5.0 as 5
+                    record[name] = float(record[name])
             return tuple(record[name] for name in self._names)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
             raise WireError("bad-payload", f"not a JSON object with the stream's fields: {error!r}") from error
 
 

@@ -14,6 +14,8 @@ from tuple_tree.names import check_field, check_name
 DEFAULT_STREAM: Final = "default"
 Values = tuple[Any, ...]  # the values of a tuple, in the order of its stream's fields
 Codec = Literal["arrow", "avro", "json", "bytes"]
+SourceCodec = Literal["json", "avro"]
+"""The format of the messages of a source: a JSON object, or the bare body of an Avro record, with the fields."""
 _ARRAY: Final = 'a list is {"type": "array", "items": "string"}'
 _WRITTEN: Final[dict[object, str]] = {
     list: _ARRAY,
@@ -24,6 +26,8 @@ _WRITTEN: Final[dict[object, str]] = {
     datetime.date: 'a date is {"type": "int", "logicalType": "date"}',
 }
 _AVRO_TYPES: Final[dict[object, Any]] = {str: "string", int: "long", float: "double", bool: "boolean", bytes: "bytes"}
+
+_NOT_JSON: Final = frozenset({"bytes", "fixed"})
 
 
 class Field(BaseModel):
@@ -46,7 +50,7 @@ class Stream(BaseModel):
     Attributes:
         name: unique within its component.
         fields: in the order in which values are emitted.
-        codec: how the payload carries them.
+        codec: how the payload of a record in an inbox carries them.
         direct: whether who emits to it names the task that receives the tuple.
     """
 
@@ -110,6 +114,19 @@ class Stream(BaseModel):
         }
 
 
+def source_stream(stream: Stream, codec: SourceCodec | None = None) -> Stream | None:
+    """The stream with whose codec the messages of a source are decoded, whatever codec their tuples have.
+
+    None if its only field, text or bytes, is the value of the message. Without `codec` it is that of the stream, or
+    JSON where that is `arrow`, because a message of a source is one tuple.
+    """
+    if codec is None:
+        if len(stream.fields) == 1 and stream.fields[0].type in ("string", "bytes"):
+            return None
+        codec = "avro" if stream.codec == "avro" else "json"
+    return stream.model_copy(update={"codec": codec})
+
+
 def explain(error: ValidationError) -> str:
     """Pydantic's findings as one line for a person."""
     findings = []
@@ -151,8 +168,10 @@ def declare(
     Args:
         fields: names with their types (`str`, `int`, `float`, `bool`, `bytes`, or an Avro type), or names alone, or one
             name, which are text, or bytes where the codec is bytes.
-        codec: `arrow`, which packs tuples, or `avro`, `json` or `bytes`, which write a record for each tuple. A pack is
-            sent when it is full, after 5 ms, or at once if its task is idle and has nothing in flight.
+        codec: how the tuples lie in the inboxes of bolts: `arrow`, which packs up to 1,000 of them in a record; or, for
+            an inbox that a program of yours reads, `avro`, `json` or `bytes`, with a record for each tuple. A pack is
+            sent when it is full, after 5 ms, or at once if its task is idle and has nothing in flight. The codec of
+            the messages that a spout reads is an option of the spout.
         direct: whether it is emitted to with `emit_direct`, which names the task that receives the tuple.
     """
     if isinstance(fields, str):
@@ -166,6 +185,18 @@ def declare(
         return Stream(name=name, fields=declared, codec=cast(Codec, codec), direct=direct)
     except ValidationError as error:
         raise ValueError(explain(error)) from None
+
+
+def not_in_json(type_: Any) -> Any:
+    """The first part of an Avro type that JSON lacks, or None."""
+    if isinstance(type_, list | tuple):
+        return next(filter(None, map(not_in_json, type_)), None)
+    if not isinstance(type_, Mapping):
+        return type_ if type_ in _NOT_JSON else None
+    if "logicalType" in type_:
+        return type_["logicalType"]
+    inner = (type_.get("type"), type_.get("items"), type_.get("values"), *(f["type"] for f in type_.get("fields", ())))
+    return next(filter(None, map(not_in_json, (each for each in inner if each is not None))), None)
 
 
 def _avro_type(stream: str, field: str, kind: Any) -> Any:

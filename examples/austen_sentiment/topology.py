@@ -19,8 +19,7 @@ TOTALS: Final = "totals"
 
 _LINE: Final = declare({"novel": str, "chapter": int, "number": int, "line": str}, codec="avro")
 _FOUND: Final = declare(
-    {"novel": str, "chapter": int, "word": str, "valence": float, "places": {"type": "array", "items": "long"}},
-    codec="avro",
+    {"novel": str, "chapter": int, "word": str, "valence": float, "places": {"type": "array", "items": "long"}}
 )
 
 

@@ -18,7 +18,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.names import check_topic
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import MAX_PARTITIONS
-from tuple_tree.streams import DEFAULT_STREAM, Stream, declare
+from tuple_tree.streams import DEFAULT_STREAM, SourceCodec, Stream, declare, not_in_json, source_stream
 
 _VALUE = (declare({"value": str}),)
 
@@ -65,31 +65,32 @@ The message gives its `topic()`, `partition()`, `offset()`, `key()`, `value()` (
 """
 
 
-def default_translate(streams: Sequence[Stream]) -> Translate:
-    """One field of text or bytes is the value of the message; anything else is read with the stream's codec.
-
-    If that is `arrow`, the codec is Avro, because a message of a source is one tuple. Raises `TopologyError` if there
-    is not exactly one stream.
-    """
+def default_translate(streams: Sequence[Stream], codec: SourceCodec | None = None) -> Translate:
+    """Decodes a message as `source_stream` says. Raises `TopologyError` if there is not exactly one stream."""
     if len(streams) != 1:
         raise TopologyError(f"a KafkaSpout with {len(streams)} streams needs translate=, which chooses a stream")
-    stream = streams[0]
-    kind = stream.fields[0].type if len(stream.fields) == 1 else None
-    if stream.name == DEFAULT_STREAM and kind in ("string", "bytes"):
-        return _ValueOnly(is_text=kind == "string")
-    codec = payload_codec(stream.model_copy(update={"codec": "avro"}) if stream.codec == "arrow" else stream)
+    (stream,) = streams
+    decode = _decoder(stream, codec)
+    return decode if stream.name == DEFAULT_STREAM else lambda record: KafkaTuple(decode(record), stream.name)
 
-    def translate(record: Record) -> Sequence[Any] | KafkaTuple:
-        value = _value(record)
-        if kind == "string":
-            values: Sequence[Any] = (_text(value),)
-        elif kind == "bytes":
-            values = (value,)
-        else:
-            (values,) = decode_tuples(codec, value)
-        return values if stream.name == DEFAULT_STREAM else KafkaTuple(values, stream.name)
 
-    return translate
+def _decoder(stream: Stream, codec: SourceCodec | None) -> Callable[[Record], Sequence[Any]]:
+    of = source_stream(stream, codec)
+    if of is None:
+        return _ValueOnly(is_text=stream.fields[0].type == "string")
+    for field in stream.fields if (of.codec, stream.codec) == ("json", "arrow") else ():
+        if missing := not_in_json(field.type):
+            raise TopologyError(
+                f"a KafkaSpout reads JSON, and stream {stream.name!r} has field {field.name!r} of type {missing}, "
+                'which JSON lacks: pass codec="avro" for bare Avro bodies, or translate=; or declare text or a number'
+            )
+    made = payload_codec(of)
+
+    def decode(record: Record) -> Sequence[Any]:
+        (values,) = decode_tuples(made, _value(record))
+        return values
+
+    return decode
 
 
 class _ValueOnly:
@@ -145,9 +146,12 @@ class KafkaSpout(AnySpout):
         topics: the topics to read, one or several.
         streams: the streams that it emits to; by default one with a field `value` of text.
         translate: returns the values of the tuple for a message, or a `KafkaTuple` for another stream; None skips it.
-            By default, one field of text or bytes is the message's value, and anything else is read with the stream's
-            codec. A message whose values do not fit the stream, or for which it raises `InvalidMessageError`, becomes a
-            dead letter; with any other exception the message fails and is retried.
+            By default `codec` says how a message is decoded. A message whose values do not fit the stream, or for which
+            it raises `InvalidMessageError`, becomes a dead letter; with any other exception the message fails and is
+            retried.
+        codec: the format of the messages: `json`, an object with the fields of the stream, or `avro`, the bare body of
+            a record of them. By default one field of text or bytes is the message's value, and anything else is JSON,
+            or Avro if that is the codec of the stream. Tuples travel with the codec of their stream, whatever this is.
         first_poll: where to begin; see `FirstPoll`.
         mode: see `Mode`; by default `at_least_once`, or `at_most_once` if the topology tracks no trees.
         retry: when a failed message is delivered again; for ever, unless it sets `max_retries`.
@@ -156,8 +160,8 @@ class KafkaSpout(AnySpout):
         outcomes, outcomes_codec: those of `set_spout`, unless given there.
 
     Attributes:
-        topics, streams, translate, first_poll, mode, retry, max_uncommitted_offsets, outcomes, outcomes_codec: as
-            given, or their defaults.
+        topics, streams, translate, codec, first_poll, mode, retry, max_uncommitted_offsets, outcomes, outcomes_codec:
+            as given, or their defaults.
 
     Raises:
         TopologyError: if an argument is invalid.
@@ -169,6 +173,7 @@ class KafkaSpout(AnySpout):
         *,
         streams: Sequence[Stream] = _VALUE,
         translate: Translate | None = None,
+        codec: SourceCodec | None = None,
         first_poll: FirstPoll = "uncommitted_earliest",
         mode: Mode | None = None,
         retry: RetryPolicy | None = None,
@@ -184,7 +189,14 @@ class KafkaSpout(AnySpout):
         if max_uncommitted_offsets is not None:
             check_count("max_uncommitted_offsets", max_uncommitted_offsets)
         self.streams = tuple(streams)
-        self.translate = translate or default_translate(self.streams)
+        if codec is not None:
+            check_choice("codec of a KafkaSpout", codec, SourceCodec)
+            if translate is not None:
+                raise TopologyError(
+                    "a KafkaSpout has translate=, which decodes its messages, and codec=: leave one of them out"
+                )
+        self.translate = translate or default_translate(self.streams, codec)
+        self.codec = codec
         self.first_poll = first_poll
         self.mode = mode
         self.retry = retry or RetryPolicy()

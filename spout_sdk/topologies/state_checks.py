@@ -16,9 +16,8 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import results_topic
 from tuple_tree.state_guarantees import NOT_REPLAYED, ONCE, counted_again, external_reasons
 from tuple_tree.state_records import ValueCodec
-from tuple_tree.streams import DEFAULT_STREAM, Field
+from tuple_tree.streams import DEFAULT_STREAM, Field, not_in_json
 
-_NOT_JSON: Final = frozenset({"bytes", "fixed"})
 _INTEGERS: Final = ("int", "long")
 
 
@@ -84,7 +83,7 @@ def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -
             )
     if spec.value.codec == "json":
         for field in spec.value.fields:
-            if missing := _not_in_json(field.type):
+            if missing := not_in_json(field.type):
                 raise TopologyError(
                     f"the state of bolt {bolt.name!r} has field {field.name!r} of type {missing}, which JSON lacks: "
                     'declare it with keyed_state({…}, codec="avro")'
@@ -103,7 +102,7 @@ def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -
         return state
     if made.emit_on == "close":
         for field in manifest.stream(bolt.name, DEFAULT_STREAM).fields:
-            if missing := _not_in_json(field.type):
+            if missing := not_in_json(field.type):
                 raise TopologyError(
                     f"the results of bolt {bolt.name!r} have field {field.name!r} of type {missing}, which JSON, the "
                     f"codec of topic {results_topic(manifest.topology, bolt.name)}, lacks: use text or a number"
@@ -127,18 +126,6 @@ def _kind(field: Field) -> str:
 
 def _shown(fields: Sequence[Field]) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in fields)
-
-
-def _not_in_json(type_: Any) -> Any:
-    """The first part of a type that JSON lacks, or None."""
-    if isinstance(type_, list | tuple):
-        return next(filter(None, map(_not_in_json, type_)), None)
-    if not isinstance(type_, Mapping):
-        return type_ if type_ in _NOT_JSON else None
-    if "logicalType" in type_:
-        return type_["logicalType"]
-    inner = (type_.get("type"), type_.get("items"), type_.get("values"), *(f["type"] for f in type_.get("fields", ())))
-    return next(filter(None, map(_not_in_json, (each for each in inner if each is not None))), None)
 
 
 def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) -> str:

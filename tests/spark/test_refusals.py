@@ -102,6 +102,7 @@ def test_spouts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path, mon
     for settings, expected in (
         ({"retry_limit": 64}, "retry_limit of spout 'lines' is 64: .* below 64"),
         ({"starting_offsets": "first"}, "say earliest or latest"),
+        ({"codec": "xml"}, "codec of spout 'lines' is 'xml': say json or avro"),
     ):
         refused(ComponentRefusedError, expected, spark, mine, "lines", Source(source, **settings))
     refused(ComponentRefusedError, "max_rows of spout 'lines' is 0", spark, mine, "lines", source, max_rows=0)
@@ -111,7 +112,7 @@ def test_spouts(spark: SparkSession, bootstrap_servers: str, tmp_path: Path, mon
     rate = spark.readStream.format("rate").load()
     line = rate.select(F.col("value").cast("string").alias("line"))
     refused(TransformRefusedError, "spout 'lines' returns columns timestamp, value", spark, mine, "lines", rate)
-    refused(ComponentRefusedError, "are for a topic: select them", spark, mine, "lines", Source(line, fields={}))
+    refused(ComponentRefusedError, "are for a topic: select the fields", spark, mine, "lines", Source(line, fields={}))
     refused(ComponentRefusedError, r"does not stream: .*readStream", spark, mine, "lines", spark.range(3))
     tight = mine.model_copy(update={"components": spout_manifest(max_pending=5).components})
     refused(ComponentRefusedError, "is 5, .* set it to 6 or more", spark, tight, "lines", source)

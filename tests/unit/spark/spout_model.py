@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs import delivering
-from spark_jobs.delivering import Delivered, SourceRoots
+from spark_jobs.delivering import Delivered, SourceRoots, landed_as
 from spark_jobs.entries import Record
 from spout_sdk import Stream
 from tests.ack_log import FoldedLog, acked_roots
@@ -23,7 +23,7 @@ from tuple_tree.anchors import Edges
 from tuple_tree.components import BoltManifest, Grouping, SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.positions import Position, positional_root, topic_key
-from tuple_tree.streams import declare
+from tuple_tree.streams import SourceCodec, declare, source_stream
 
 PAIRS = declare({"n": int, "word": str})
 KEY = topic_key("GHbxwU_dQ5eLMDKfVpT7Vg")
@@ -47,12 +47,15 @@ def deliver(
     stream: Stream = LINES,
     bolts: Sequence[tuple[str, Grouping]] = (("count", "shuffle"),),
     has_fields: bool = False,
+    codec: SourceCodec | None = None,
     settings: Mapping[str, Any] = MappingProxyType({}),
     **more: Any,
 ) -> Delivered:
-    """One attempt of a task, with the batches of its partition."""
+    """One attempt of a task, with the batches of its partition; of landed rows, unless a codec is given."""
     roots = SourceRoots(1, KEY, PARTITIONS)
-    return delivering.deliver(*topology(stream, bolts, **settings), roots, has_fields, send, iter(batches), **more)
+    decoded_as = landed_as(stream) if codec is None else source_stream(stream, codec)
+    of = *topology(stream, bolts, **settings), roots, has_fields, decoded_as
+    return delivering.deliver(*of, send, iter(batches), **more)
 
 
 @dataclass

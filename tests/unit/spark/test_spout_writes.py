@@ -35,6 +35,7 @@ from tests.unit.spark.spout_model import (
 from tests.unit.spark.test_two_writes import LEDGER, LINES, PARTITIONS
 from tuple_tree.components import Grouping
 from tuple_tree.messages import decode_ack_batch
+from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.positions import MAX_OFFSET
 from tuple_tree.streams import Stream, declare
 
@@ -157,6 +158,17 @@ def test_unreadable_messages_are_dead_letters_and_begin_no_tree() -> None:
     assert made.report.positions.tolist() == [7, 8, 9, 10, 11]
     ((_, edges),) = made.tuples(json)
     assert made.log().ack(edges) == {root_of(7)}
+
+
+@pytest.mark.parametrize("codec", ["json", "avro"])
+def test_tuples_share_packs_whatever_the_format_of_the_messages(codec: Any) -> None:
+    written = payload_codec(PAIRS.model_copy(update={"codec": codec}))
+    pairs = [(number, f"w{number}") for number in range(500)]
+    values = [encode_tuples(written, [pair]) for pair in pairs]
+    made = delivered(messages([*values, b"no"]), stream=PAIRS, codec=codec)
+    assert sorted(values for values, _ in made.tuples(PAIRS)) == pairs
+    assert len(made.packs) < 20
+    assert len(made.letters) == 1
 
 
 OFFSET_FIELDS = {f"{FIELD}offset": pa.array(["a", None]), f"{FIELD}n": pa.array([1, 2], pa.int64())}
