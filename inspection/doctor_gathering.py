@@ -16,10 +16,11 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from inspection.doctor.facts import Facts, TopologyFacts
 from inspection.health.lags import GroupLag, Lags, lag_changes_between
 from inspection.health.limits import RECENT_SECONDS
-from inspection.health.observation import LagChange, Observation, OpenMessage
+from inspection.health.observation import Observation, OpenMessage
 from inspection.observer import latest
 from inspection.open_messages import OpenMessages
-from inspection.topology_status import ClusterStatus, TopologyStatus, lags_of
+from inspection.topic_status import TopologyStatus
+from inspection.topology_status import ClusterStatus, lags_of
 from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.errors import GONE, REFUSED, BrokerError
 from kafka_clients.log_reader import LogReader, Place, place_of
@@ -96,7 +97,7 @@ class _Gathering:
         clock = self._watch(statuses, before_s, watch_s)
         seconds = time.monotonic() - began_s
         statuses = self._status.of(manifests, visible)
-        lag_changes = self._lag_changes(seconds, first, self._lags(statuses))
+        lag_changes = lag_changes_between(seconds, first, self._lags(statuses))
         held = {status.manifest.topology: self._held(status.manifest) for status in statuses}
         return Facts(
             str(self._kafka.get("bootstrap.servers")),
@@ -228,16 +229,6 @@ class _Gathering:
         if not bounds:
             return None
         return max(least for least, _ in bounds), min(most for _, most in bounds)
-
-    def _lag_changes(self, seconds: float, first: Lags, second: Lags) -> tuple[LagChange, ...]:
-        lagging = {
-            key[1]: begin for key, lag in second.items() if key in first and (begin := lag.undone_from) is not None
-        }
-        if lagging:
-            self._report("reading where there is lag …")
-        with LogReader(self._kafka) as reader:
-            empty = reader.without_records(lagging, _PEEK_SECONDS)
-        return lag_changes_between(seconds, first, second, empty)
 
 
 def _belongs(name: str, manifest: Manifest) -> bool:

@@ -166,11 +166,11 @@ class Observer:
                 logger.warning("%s offset %s is skipped: %s", message.topic(), message.offset(), error)
             self.view.unreadable += 1
 
-    def read_lags(self, *, counts_markers: bool = True) -> None:
+    def read_lags(self) -> None:
         """Requests the lags, as `ClusterStatus.lags` does; `problem` is why they are not known."""
         try:
             self._read_control()
-            lags = self._status.lags(self._manifest, self.view.sources(), counts_markers=counts_markers)
+            lags = self._status.lags(self._manifest, self.view.sources())
             letters = lags.dead_letters
             dead_letters = None if letters is None else self._dead_letters.between(*letters)
             self.view.feed_lags(lags.lags, dead_letters, lags.task_lags, lags.done_ahead)

@@ -6,7 +6,7 @@ from typing import Final
 
 from inspection.health.messages import is_noteworthy
 from inspection.health.observation import OpenMessage
-from inspection.topology_status import PartitionStatus, TopicStatus
+from inspection.topic_status import PartitionStatus, TopicStatus
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.errors import GONE, REFUSED
 from kafka_clients.log_reader import LogReader, Place, place_of

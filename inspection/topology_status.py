@@ -7,22 +7,20 @@ commands that run once.
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from inspection.health.lags import GroupLag, Lags
+from inspection.topic_status import PartitionStatus, TopicStatus, TopologyLags, TopologyStatus, sum_known
+from inspection.transaction_markers import TransactionMarkers, read_from
 from kafka_clients.catalogue import CONTACT_SECONDS, Catalogue, KafkaSettings
 from kafka_clients.errors import REFUSED, AccessError
 from kafka_clients.group_commits import Commits, GroupCommits, by_place
-from kafka_clients.log_reader import LEADERLESS, LogReader, Place, unanswered
-from tuple_tree.commit_metadata import DONE, read_commit_metadata
-from tuple_tree.done_sets import DoneSet
-from tuple_tree.errors import CommitError
+from kafka_clients.log_reader import LEADERLESS, Place, unanswered
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import (
     TOPOLOGIES_TOPIC,
@@ -42,147 +40,23 @@ _BEGIN_AND_END: Final = OffsetSpec.earliest(), OffsetSpec.latest()  # type: igno
 _NEWEST: Final = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionStatus:
-    partition: int
-    begin: int
-    end: int
-    committed: int | None  # of the group that reads it; None if there is none, or it may not be described
-    lag: int | None  # what is not done, past the committed offset; None where no group commits
-    done_ahead: int = 0  # offsets past the committed one that are done, as the commit's metadata has them
-    open_ahead: int = 0  # offsets between these that are open
-    open_runs: int = 0  # the runs of open offsets
-    failures: int = 0  # of the message at the committed offset, as far as they fit into the metadata
-
-    @classmethod
-    def of(
-        cls, partition: int, begin: int, end: int, commit: TopicPartition | None, position: int | None
-    ) -> "PartitionStatus":
-        """The status of a partition whose group continues at `position`, or None if that is not known."""
-        if commit is None or position is None:
-            return cls(partition, begin, end, None, None if position is None else max(0, end - position))
-        done = done_of(commit)
-        behind = sum(stop - start for start, stop in done.runs)
-        reached = max((stop for _, stop in done.runs), default=position)
-        return cls(
-            partition,
-            begin,
-            end,
-            commit.offset,
-            max(0, end - position - behind),
-            behind,
-            reached - position - behind,
-            len(done.runs),
-            done.failures.get(commit.offset, 0),
-        )
-
-    @property
-    def undone_from(self) -> int | None:
-        """The offset from which on nothing is done; None without a lag, or if offsets past an open one are done."""
-        return self.end - self.lag if self.lag and not self.done_ahead else None
-
-
-@dataclass(frozen=True, slots=True)
-class TopicStatus:
-    name: str
-    expected_partitions: int  # of the manifest
-    group: str | None  # that reads it
-    partitions: tuple[PartitionStatus, ...]  # empty if it does not exist
-
-    @property
-    def problem(self) -> str:
-        """Empty if there is none."""
-        if not self.partitions:
-            return "does not exist"
-        if len(self.partitions) != self.expected_partitions:
-            return f"has {len(self.partitions)} partitions, but the manifest has {self.expected_partitions}"
-        return ""
-
-    @property
-    def lag(self) -> int | None:
-        return _sum_known(one.lag for one in self.partitions)
-
-    @property
-    def done_ahead(self) -> int:
-        """Offsets past the committed ones that are done."""
-        return sum(one.done_ahead for one in self.partitions)
-
-    @property
-    def open_ahead(self) -> int:
-        """Offsets before and between these that are open."""
-        return sum(one.open_ahead for one in self.partitions)
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyStatus:
-    manifest: Manifest
-    topics: tuple[TopicStatus, ...]  # all of its own, in the manifest's order
-    members: Mapping[str, int | None] = field(default_factory=dict)  # group → count; None without a DESCRIBE ACL
-
-    @property
-    def ackers(self) -> int | None:
-        return self.members.get(acker_group(self.manifest.topology))
-
-    @property
-    def ack_lag(self) -> int | None:
-        """The lag of the ackers: ack batches that no worker has committed."""
-        return self._lag({acks_topic(self.manifest.topology)})
-
-    @property
-    def lag(self) -> int | None:
-        """The lag of the inboxes of bolts; that of external ones only if their groups have committed."""
-        return self._lag({tuples_topic(self.manifest.topology, bolt.name) for bolt in self.manifest.inboxes})
-
-    def of_component(self, name: str) -> tuple[int | None, int | None]:
-        """The number of processes of a component, and its lag; each is None if it is unknown.
-
-        A chained bolt has the processes of its head, and no lag.
-        """
-        topology = self.manifest.topology
-        lag = self._lag({tuples_topic(topology, name), notices_topic(topology, name)})
-        return self.members.get(component_group(topology, self.manifest.head(name).name)), lag
-
-    def _lag(self, topics: set[str]) -> int | None:
-        return _sum_known(topic.lag for topic in self.topics if topic.name in topics)
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyLags:
-    """The lags of the topics that a topology reads.
-
-    Attributes:
-        lags: bolt with an inbox, or `KafkaSpout` → the lag of its group; None if it may not be read, or for an external
-            bolt without commits.
-        dead_letters: the begin and the end of the dead letters; None without their topic.
-        task_lags: bolt → task → its lag.
-        done_ahead: as `lags`, how many offsets past the committed ones are done.
-        own: the topics of the topology.
-        sources: the topics that its spouts read.
-    """
-
-    lags: dict[str, int | None]
-    dead_letters: tuple[int, int] | None
-    task_lags: dict[str, dict[int, int | None]]
-    done_ahead: dict[str, int]
-    own: tuple[TopicStatus, ...]
-    sources: tuple[TopicStatus, ...]
-
-
 class ClusterStatus:
     """Requests the state of topics and groups from a cluster, many at a time."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
-        self._kafka, self.catalogue = kafka, Catalogue(kafka)
+        self.catalogue = Catalogue(kafka)
         self._admin = self.catalogue.admin
         self.commits = GroupCommits(kafka)
+        self._markers = TransactionMarkers(read_from(kafka))
 
     def of(
         self, manifests: Iterable[Manifest], existing: Mapping[str, int], *, with_members: bool = True
     ) -> list[TopologyStatus]:
         """The status of topologies; `existing` are all topics of the cluster with their numbers of partitions.
 
-        With members of groups, a process that repeats this aborts where a broker goes away meanwhile (ADR 18). Raises
-        `AccessError` if topics may not be described, `BrokerUnreachableError` if there is no answer in time.
+        With members of groups, a process that repeats this aborts where a broker goes away meanwhile (ADR 18). Without
+        them, a lag that has changed since the last call counts markers of transactions. Raises `AccessError` if topics
+        may not be described, `BrokerUnreachableError` if there is no answer in time.
         """
         own = [(manifest, _own_topics(manifest)) for manifest in manifests]
         places = {
@@ -209,18 +83,22 @@ class ClusterStatus:
             position = begin if done is None and starts_at_begin else done
             return PartitionStatus.of(place[1], begin, end, commit, position)
 
+        statuses = self._markers.without(
+            (
+                TopicStatus(
+                    *(topic, expected, group),
+                    tuple(partition(at, group) for at in places[topic] if at in offset_ranges),
+                )
+                for _, topics in own
+                for topic, (expected, group) in topics.items()
+            ),
+            at_once=with_members,
+        )
+        by_name = {status.name: status for status in statuses}
         return [
             TopologyStatus(
                 manifest,
-                tuple(
-                    TopicStatus(
-                        topic,
-                        expected,
-                        group,
-                        tuple(partition(at, group) for at in places[topic] if at in offset_ranges),
-                    )
-                    for topic, (expected, group) in topics.items()
-                ),
+                tuple(by_name[topic] for topic in topics),
                 {group: members[group] for _, group in topics.values() if group is not None},
             )
             for manifest, topics in own
@@ -240,10 +118,11 @@ class ClusterStatus:
             for place, (begin, end) in sorted(self._offset_ranges(places, only_known=True).items()):
                 commit = of_group[place]
                 topics[place[0], group].append(PartitionStatus.of(place[1], begin, end, commit, commit.offset))
-        return tuple(
+        found = (
             TopicStatus(name, len(partitions), group, tuple(partitions))
             for (name, group), partitions in sorted(topics.items())
         )
+        return tuple(self._markers.without(found, at_once=commits is None))
 
     def reported_ms(self, topologies: Iterable[str]) -> dict[str, int]:
         """Topology → the time of the latest record of its statistics, except topologies without any."""
@@ -269,18 +148,11 @@ class ClusterStatus:
                 found[group] = 0 if code in _NO_GROUP else None
         return found
 
-    def lags(
-        self, manifest: Manifest, sources: Mapping[str, Iterable[str]], *, counts_markers: bool = True
-    ) -> TopologyLags:
-        """The lags of a topology now; `sources` are the topics that each `KafkaSpout` reads. Errors as of `of`.
-
-        Markers of transactions at the end of an inbox count as lag; without `counts_markers` it reads there.
-        """
+    def lags(self, manifest: Manifest, sources: Mapping[str, Iterable[str]]) -> TopologyLags:
+        """The lags of a topology now; `sources` are the topics that each `KafkaSpout` reads. Errors as of `of`."""
         existing, topology = self.catalogue.topics(), manifest.topology
         (status,) = self.of([manifest], existing, with_members=False)
         inboxes = {tuples_topic(topology, bolt.name): bolt.name for bolt in manifest.inboxes}
-        if not counts_markers:
-            status = replace(status, topics=tuple(self._without_markers(topic, inboxes) for topic in status.topics))
         lags = {bolt.name: status.of_component(bolt.name)[1] for bolt in manifest.inboxes}
         done = {inboxes[topic.name]: topic.done_ahead for topic in status.topics if topic.name in inboxes}
         all_sources: list[TopicStatus] = []
@@ -289,24 +161,13 @@ class ClusterStatus:
             commits = self.commits.of({component_group(topology, spout): read})
             of_spout = self.sources(manifest, commits)
             all_sources += of_spout
-            lags[spout] = _sum_known(topic.lag for topic in of_spout)
+            lags[spout] = sum_known(topic.lag for topic in of_spout)
             done[spout] = sum(topic.done_ahead for topic in of_spout)
         (letters,) = [topic.partitions for topic in status.topics if topic.name == dead_letters_topic(topology)]
         dead_letters = (letters[0].begin, letters[0].end) if letters else None
         tasks = {inboxes[topic.name]: topic.partitions for topic in status.topics if topic.name in inboxes}
         of_tasks = {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}
         return TopologyLags(lags, dead_letters, of_tasks, done, status.topics, tuple(all_sources))
-
-    def _without_markers(self, topic: TopicStatus, inboxes: Collection[str]) -> TopicStatus:
-        begins = {
-            (topic.name, each.partition): begin for each in topic.partitions if (begin := each.undone_from) is not None
-        }
-        if topic.name not in inboxes or not begins:
-            return topic
-        with LogReader(self._kafka) as reader:
-            empty = reader.without_records(begins, CONTACT_SECONDS)
-        kept = (replace(each, lag=0) if (topic.name, each.partition) in empty else each for each in topic.partitions)
-        return replace(topic, partitions=tuple(kept))
 
     def _offset_ranges(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
         """The begin and the end of partitions, except partitions that do not exist.
@@ -352,7 +213,7 @@ def lags_of(manifest: Manifest, topics: Iterable[TopicStatus]) -> Lags:
     # A spout commits its offsets of the source, not of its notices.
     notices = notices_topic(manifest.topology, "")
     return {
-        (topic.group, (topic.name, one.partition)): GroupLag(one.end - one.lag, one.lag, one.undone_from)
+        (topic.group, (topic.name, one.partition)): GroupLag(one.end - one.lag, one.lag)
         for topic in topics
         if topic.group is not None and not topic.name.startswith(notices)
         for one in topic.partitions
@@ -383,20 +244,6 @@ def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
             elif error.args[0].code() not in REFUSED:
                 raise unanswered(error.args[0], f"for the committed offsets of group {group} ") from error
     return found
-
-
-def done_of(commit: TopicPartition) -> DoneSet:
-    """The done set of a commit; nothing after its offset if another program or version has committed."""
-    offset = commit.offset
-    with suppress(CommitError):
-        texts = read_commit_metadata(offset, commit.metadata) or {}
-        return DoneSet.read(offset, texts.get(DONE, ""))
-    return DoneSet(offset)
-
-
-def _sum_known(lags: Iterable[int | None]) -> int | None:
-    known = [lag for lag in lags if lag is not None]
-    return sum(known) if known else None
 
 
 def _own_topics(manifest: Manifest) -> dict[str, tuple[int, str | None]]:

@@ -85,6 +85,8 @@ class LogReader:
         # The partitions whose end was reached since `assign`, each with the offset there. The last offsets of a
         # partition may be markers of transactions, so to count records is not enough.
         self.ended: dict[Place, int] = {}
+        # The topics with an error that `poll` has ignored since `assign`.
+        self.refused: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -135,7 +137,7 @@ class LogReader:
 
     def assign(self, starts: Mapping[Place, int]) -> None:
         wanted = [TopicPartition(*place, offset) for place, offset in starts.items()]
-        self.ended = {}
+        self.ended, self.refused = {}, set()
         self._consumer.assign(wanted)
         # A partition stays paused over assignments.
         self._consumer.resume(wanted)
@@ -158,7 +160,9 @@ class LogReader:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self.ended[place_of(message)] = message.offset() or 0
-            elif error.code() not in ignoring and (error.code() in (*REFUSED, *GONE) or error.fatal()):
+            elif error.code() in ignoring:
+                self.refused.add(message.topic() or "")
+            elif error.code() in (*REFUSED, *GONE) or error.fatal():
                 raise self._error(error, message.topic() or "")
         return records
 
@@ -201,21 +205,25 @@ class LogReader:
         finally:
             self._consumer.unassign()
 
-    def without_records(self, positions: Mapping[Place, int], seconds: float) -> set[Place]:
-        """The partitions with no record from these offsets on, only markers of transactions.
+    def have_records(self, offset_ranges: Mapping[Place, range], seconds: float) -> dict[Place, bool]:
+        """Whether partitions have a record from the begin of a range on, or only markers of transactions to its end.
 
-        One that has no answer in time is not among them: its records may be in a transaction that is open.
+        True where they may not be read. A partition without an answer in time is left out, and one with an open
+        transaction, whose records may be aborted.
         """
-        waiting, empty = set(positions), set[Place]()
-        self.assign(positions)
+        waiting, found = set(offset_ranges), dict[Place, bool]()
+        self.assign({place: offsets.start for place, offsets in offset_ranges.items()})
         deadline = time.monotonic() + seconds
         while waiting and time.monotonic() < deadline:
             # A source may belong to another application, and not be readable.
             for message in self.poll(_POLL_SECONDS, ignoring=(*REFUSED, *GONE)):
-                waiting.discard(place_of(message))
-            empty |= waiting & self.ended.keys()
-            waiting -= self.ended.keys()
-        return empty
+                found.setdefault(place_of(message), True)
+            for place in self.ended.keys() & waiting - found.keys():
+                if self.ended[place] >= offset_ranges[place].stop:
+                    found[place] = False
+            found |= dict.fromkeys((place for place in waiting if place[0] in self.refused), True)
+            waiting -= found.keys() | self.ended.keys()
+        return found
 
     def pause(self, place: Place) -> None:
         self._consumer.pause([TopicPartition(*place)])

@@ -60,5 +60,5 @@ def _left(seen: Observer) -> list[str]:
         return left + holding_up(snapshot)
     if trees := sum(each["pending"] or 0 for each in snapshot["acker"]):
         return [f"ackers: {trees:,} trees open", *holding_up(snapshot)]
-    seen.read_lags(counts_markers=False)  # those from before may be older than the last tree
+    seen.read_lags()  # those from before may be older than the last tree
     return [seen.problem] if seen.problem else left_in_bolts(seen.snapshot())

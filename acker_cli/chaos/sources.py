@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from inspection.topology_status import ClusterStatus, done_of
+from inspection.topic_status import done_of
+from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import LogReader, Place
 from spout_sdk import Topology

@@ -123,16 +123,16 @@ def _refused(published: Manifest, manifest: Manifest, running: Running, *, force
         waits = [f"{name}: {lag}" for name in change.inboxes if (lag := running.lags.get(name))]
         if runs:
             found.append(
-                f"{change.what}. Processes that must be stopped first are running ({', '.join(runs)}). Stop the "
-                f"spouts, wait until the inboxes have no lag (acker topologies show {manifest.topology}), stop the "
-                f"others, and repeat this command; or keep the earlier one and add a second stream: see {HOW_TO}. "
-                "--force publishes it all the same"
+                f"{change.what}. Processes that must be stopped first are running ({', '.join(runs)}): acker "
+                f"topologies stop {manifest.topology} --wait drains and stops them; then repeat this command. Or keep "
+                f"the earlier one and add a second stream: see {HOW_TO}. --force publishes it all the same"
             )
         elif waits:
             found.append(
                 f"{change.what}. Inboxes have earlier records that would become dead letters (bad-payload), or would "
-                f"not be read ({', '.join(waits)}). Start the processes with the earlier code until the inboxes have "
-                f"no lag: see {HOW_TO}. --force publishes it all the same"
+                f"not be read ({', '.join(waits)}). Start the processes with the earlier code, and acker topologies "
+                f"resume {manifest.topology}; acker topologies stop {manifest.topology} --wait then ends them when "
+                f"nothing is open: see {HOW_TO}. --force publishes it all the same"
             )
     return found
 

@@ -123,15 +123,20 @@ def _change(
     if left:
         for line in left if not as_json else ():
             standard_error().print(line)
-        standard_error().print(
-            f"{name} is not {_DONE[state]} after {took:.0f} s; it stays {state}: repeat this command to wait longer, "
-            "or acker topologies resume",
-            style="red",
-        )
+        standard_error().print(not_done(name, state, took), style="red")
         raise typer.Exit(1)
 
 
 _DONE: Final = {"paused": "paused, and nothing is open", "draining": "drained", "stopped": "stopped"}
+_NOT_DONE: Final = {"paused": "still has open tuples", "draining": "is not drained", "stopped": "still has processes"}
+
+
+def not_done(name: str, state: "ControlState", took: float) -> str:
+    """The error where the requested state is not reached in time."""
+    return (
+        f"{name} {_NOT_DONE[state]} after {took:.0f} s; the requested state stays {state}: repeat this command to wait "
+        "longer, or acker topologies resume"
+    )
 
 
 def _await(kafka: Any, manifest: "Manifest", state: "ControlState", seconds: float) -> tuple[float, list[str]]:
@@ -165,5 +170,5 @@ def _left(seen: "Observer", state: "ControlState") -> list[str]:
         return running(snapshot)
     if left := left_in_spouts(snapshot, state):
         return left + holding_up(snapshot)
-    seen.read_lags(counts_markers=False)  # those from before may be older than the last tree
+    seen.read_lags()  # those from before may be older than the last tree
     return [seen.problem] if seen.problem else left_in_bolts(seen.snapshot())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from acker_cli.cluster.removal import TopologyResources
     from inspection.state_figures import StateFigures
-    from inspection.topology_status import TopicStatus, TopologyStatus
+    from inspection.topic_status import TopicStatus, TopologyStatus
     from tuple_tree.components import Component
     from tuple_tree.control import Control
     from tuple_tree.manifest import Manifest

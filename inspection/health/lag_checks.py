@@ -246,7 +246,7 @@ def _unread_lags(observed: Observation) -> Iterator[LagChange]:
     """The lags of groups with members, without the records that components report as read."""
     for each in observed.lag_changes:
         unread = _unread(observed, each)
-        if unread.after and unread.has_records and observed.members.get(each.group) != 0:
+        if unread.after and observed.members.get(each.group) != 0:
             yield unread
 
 

@@ -17,7 +17,6 @@ class GroupLag(NamedTuple):
 
     done: int  # offsets
     lag: int
-    undone_from: int | None  # the offset from which on nothing is done; see `PartitionStatus.undone_from`
 
 
 Lags = Mapping[tuple[str, Place], GroupLag]  # by group, and partition that it reads
@@ -47,15 +46,10 @@ class LagReadings:
         return lag_changes_between(now - began, first, last) if now - began >= GROWTH_SECONDS else ()
 
 
-def lag_changes_between(
-    seconds: float, first: Lags, last: Lags, empty: frozenset[Place] | set[Place] = frozenset()
-) -> tuple[LagChange, ...]:
-    """The changes of lags that are in both readings; `empty` are partitions with markers of transactions only."""
-    found = []
-    for key in last:
-        if key not in first:
-            continue
-        (group, place), before, after = key, first[key], last[key]
-        done, has_records = max(0, after.done - before.done), not after.lag or place not in empty
-        found.append(LagChange(group, *place, seconds, before.lag, after.lag, done, has_records))
-    return tuple(found)
+def lag_changes_between(seconds: float, first: Lags, last: Lags) -> tuple[LagChange, ...]:
+    """The changes of lags that are in both readings."""
+    return tuple(
+        LagChange(group, *place, seconds, before.lag, after.lag, max(0, after.done - before.done))
+        for (group, place), after in last.items()
+        if (before := first.get((group, place))) is not None
+    )

@@ -22,7 +22,6 @@ class LagChange:
     before: int
     after: int
     done: int
-    has_records: bool = True  # whether there is a record: markers of transactions count as lag, but are none
 
     @property
     def rate(self) -> float:
@@ -104,8 +103,8 @@ class Observation:
         return any(component.external for component in self.manifest.components)
 
     def lag(self, group: str) -> int:
-        """The lag of a group, without markers of transactions."""
-        return sum(each.after for each in self.lag_changes if each.group == group and each.has_records)
+        """The lag of a group."""
+        return sum(each.after for each in self.lag_changes if each.group == group)
 
     def timeout_s(self, bolt: str) -> float:
         """The shortest message timeout of the spouts whose trees reach a component."""

@@ -29,7 +29,7 @@ def check_idle(observed: Observation) -> Iterator[Finding]:
     refused = None in observed.members.values()
     if not known or observed.has_external or observed.is_running or refused or _ended(observed):
         return
-    lag = sum(each.after for each in observed.lag_changes if each.has_records)
+    lag = sum(each.after for each in observed.lag_changes)
     topology = observed.topology
     yield Check("groups", topology).warning(
         f"Topology {topology} is not running: no process runs any of its components; lag {counted(lag, 'record')}.",

@@ -8,7 +8,8 @@ from typing import Final
 from confluent_kafka import TopicPartition
 
 from inspection.errors import StatusError
-from inspection.topology_status import ClusterStatus, done_of
+from inspection.topic_status import done_of
+from inspection.topology_status import ClusterStatus
 from kafka_clients.access import VIEWER, remedy
 from kafka_clients.catalogue import KafkaSettings
 from kafka_clients.errors import AccessError

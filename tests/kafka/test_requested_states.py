@@ -10,8 +10,9 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from acker_cli.cluster.publishing import planned
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
 from tests.kafka.sdk_rig import Source, Use, write_in_transactions
@@ -106,17 +107,36 @@ def kill_spout(command: RunningAcker) -> None:
     eventually(lambda: not is_alive(pid), "the spout's process to be gone")
 
 
-def test_markers_of_transactions_are_no_unread_records_of_a_drained_topology(source: Source) -> None:
-    bolt = source.manifest.inboxes[0].name
+def test_markers_of_transactions_hold_up_neither_a_drain_nor_an_upgrade(source: Source) -> None:
+    bolt, catalogue = source.manifest.inboxes[0].name, Catalogue(source.bootstrap)
     inbox, group = tuples_topic(source.name, bolt), component_group(source.name, bolt)
-    write_in_transactions(source.bootstrap, inbox, [(b"x", True), (b"x", True)])
+    write_in_transactions(source.bootstrap, inbox, [(b"x", True), (b"x", False), (b"x", True)])
     status = ClusterStatus(source.bootstrap)
+    changed = source.manifest.model_copy(update={"guarantee": "exactly_once"})
 
-    def lags(offset: int) -> tuple[int | None, ...]:
+    def lags(offset: int) -> list[int | None]:
         consumer = Consumer({**source.bootstrap, "group.id": group})
         consumer.commit(offsets=[TopicPartition(inbox, 0, offset)], asynchronous=False)
         consumer.close()
-        return tuple(status.lags(source.manifest, {}, counts_markers=counts).lags[bolt] for counts in (True, False))
+        return [status.lags(source.manifest, {}).lags[bolt] for _ in range(3)]
 
-    assert lags(3) == (1, 0), "record, marker, record, and a marker that no reader gets"
-    assert lags(2) == (2, 2)
+    def shown() -> tuple[int, bool]:
+        listed = json_of(call_acker("topologies", "list", "--json", servers=source.servers))["topologies"]
+        (row,) = (each for each in listed if each["topology"] == source.name)
+        steps = planned(source.bootstrap, catalogue, changed, force=False)
+        return row["lag"], any(step.by == "refused" for step in steps)
+
+    assert lags(4) == [2, 2, 2], "a record, and a marker that no reader gets"
+    assert shown() == (2, True)
+    assert lags(5) == [1, 0, 0]
+    assert shown() == (0, False)
+    assert lags(2) == [4, 4, 4]
+    # A transaction that is open may still be committed.
+    producer = Producer({**source.bootstrap, "transactional.id": source.name})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(inbox, b"x", partition=0)
+    assert producer.flush(60) == 0
+    assert lags(6) == [1, 1, 1]
+    producer.abort_transaction(60)
+    assert lags(6) == [2, 0, 0]

@@ -91,6 +91,7 @@ def test_what_running_processes_misunderstand_is_refused(new: Manifest, text: st
     assert text in running
     assert "must be stopped first are running (" in running
     assert "b: 2" in running
+    assert "acker topologies stop words --wait drains and stops them" in running
     waiting = refused(old, new, Running({}, {"b": 7}))
     assert text in waiting
     assert "would become dead letters" in waiting

@@ -139,9 +139,9 @@ def test_a_partition_without_progress_is_a_warning() -> None:
     assert summaries([finding]) == STANDING == summaries(lags(lag_change(done=0), of=reporting(unread=20)))
     assert "has made no progress in words.tuples.split, partition 0, for 2.0 s; the lag of" in finding.found
     assert finding.remedy.endswith("To see whether it did not ack one: acker trace --oldest 1 --topology words.")
-    # What has just come, and the markers of transactions, are not lag.
-    for before, after, has_records in ((0, 3, True), (1, 1, False), (10, 0, True)):
-        assert lags(lag_change(done=0, before=before, after=after, has_records=has_records)) == []
+    # What has just come is not lag.
+    for before, after in ((0, 3), (10, 0)):
+        assert lags(lag_change(done=0, before=before, after=after)) == []
 
 
 def test_a_bolt_that_fails_all_its_tuples_is_a_problem() -> None:

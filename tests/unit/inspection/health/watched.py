@@ -9,7 +9,8 @@ from inspection.health.lags import LagReadings
 from inspection.health.messages import is_noteworthy
 from inspection.health.observation import Observation, OpenMessage
 from inspection.health.verdict import judge
-from inspection.topology_status import PartitionStatus, TopicStatus, lags_of
+from inspection.topic_status import PartitionStatus, TopicStatus
+from inspection.topology_status import lags_of
 from inspection.view import TopologyView
 from kafka_clients.loop_runner import NOT_STALLED, describe_error
 from spout_sdk import Topology

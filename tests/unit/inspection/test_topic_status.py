@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import TopicPartition
 
-from inspection.topology_status import PartitionStatus, TopicStatus, TopologyStatus
+from inspection.topic_status import PartitionStatus, TopicStatus, TopologyStatus
 from tests.manifests import bolt, chained, manifest, spout
 from tuple_tree.commit_metadata import Commit
 from tuple_tree.done_sets import DoneSet
