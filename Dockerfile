@@ -56,12 +56,12 @@ VOLUME /var/cache/numba
 
 FROM build AS spark-installed
 ARG MAVEN_REPOSITORY=
-RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-      print(*project['optional-dependencies']['spark'], sep='\n')" > requirements.txt \
+RUN python -c "import tomllib; extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
+      print(*extras['local'], *extras['spark'], sep='\n')" > requirements.txt \
  && pip install -q -r requirements.txt -c constraints.txt
 # Spark's packages are copied to its own jars, so that a job downloads nothing when it starts.
-COPY deploy/fetch_jars.py deploy/spark-jars.txt ./
-RUN python fetch_jars.py spark-jars.txt \
+COPY local_kafka/maven.py deploy/spark-jars.txt ./
+RUN python maven.py spark-jars.txt \
       "$(python -c 'import pyspark, pathlib; print(pathlib.Path(pyspark.__file__).with_name("jars"))')" "$MAVEN_REPOSITORY"
 COPY . .
 RUN pip install -q --no-deps . \

@@ -149,7 +149,7 @@ class LocalKafka:
         if self._port is not None:
             _check_free(self._port)  # Before a download, which would be for nothing.
         java = find_java()
-        prepared = prepare(java, provide_jars(java, self._console), self._console, _run_once)
+        prepared = prepare(java, provide_jars(self._console), self._console, _run_once)
         try:
             self._start(prepared, timeout)
         except BaseException as error:

@@ -1,6 +1,6 @@
 """The files that a broker starts from, made once and cached: Kafka's jars, and files for a version of Java.
 
-The jars come from Maven Central; their directory is complete or not there at all.
+The jars come from Maven Central, as `kafka-jars.txt` lists them; their directory is complete or not there at all.
 
 Formatting a directory takes a Java program of its own, and most of a start's CPU time is that of loading and verifying
 thousands of classes. So one broker is formatted, started and stopped; every later one copies the formatted directory,
@@ -9,10 +9,8 @@ of 6.
 """
 
 import fcntl
-import importlib.util
 import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from rich.console import Console
@@ -27,26 +26,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from local_kafka.errors import BrokerStartError, DownloadError, LocalKafkaError
 from local_kafka.java import Java
+from local_kafka.maven import central, download, listed
 from local_kafka.process import keep_log
 from local_kafka.properties import broker_properties, render
 
 KAFKA_VERSION = "4.1.1"
 CACHE_VARIABLE = "ACKER_LOCAL_KAFKA__CACHE"
-IVY_SETTINGS_VARIABLE = "ACKER_LOCAL_KAFKA__IVY_SETTINGS"
+REPOSITORY_VARIABLE = "ACKER_LOCAL_KAFKA__REPOSITORY"
 
-_HERE = Path(__file__).parent
-_IVY_FILE = _HERE / "ivy.xml"
-_IVY_SETTINGS = _HERE / "ivysettings.xml"
+_LIST = Path(__file__).parent / "kafka-jars.txt"
 _MANIFEST = "jars.json"
 _DOWNLOAD_MEGABYTES = 43
-_FETCHED = "[SUCCESSFUL ]"
-# Ivy does not reach the server at all; it would continue with the other jars, one time-out each.
-_UNREACHABLE = re.compile(r"server access error|host \S+ not found|you probably access", re.IGNORECASE)
-_CAUSE = re.compile(r"server access error|host \S+ not found|not found|download failed|invalid|error", re.IGNORECASE)
 
 
 def is_complete(jars: Path) -> bool:
-    """Whether a directory has every jar that this version of the package needs, with the size it was fetched with."""
+    """Whether a directory has every jar that this version of the package needs, each with the size of the download."""
     try:
         sizes = json.loads((jars / _MANIFEST).read_text(encoding="utf-8"))
         return set(sizes) == jar_names() and all((jars / name).stat().st_size == size for name, size in sizes.items())
@@ -54,10 +48,14 @@ def is_complete(jars: Path) -> bool:
         return False
 
 
+@cache
+def _jars() -> dict[str, str]:
+    return listed(_LIST.read_text(encoding="utf-8"))
+
+
 def jar_names() -> frozenset[str]:
-    """The file names of all jars, as `ivy.xml` lists them."""
-    dependencies = re.findall(r'<dependency org="[^"]+" name="([^"]+)" rev="([^"]+)"', _IVY_FILE.read_text("utf-8"))
-    return frozenset(f"{name}-{revision}.jar" for name, revision in dependencies)
+    """The file names of all jars."""
+    return frozenset(Path(path).name for path in _jars())
 
 
 def cache_root(environ: Mapping[str, str]) -> Path:
@@ -69,8 +67,8 @@ def cache_root(environ: Mapping[str, str]) -> Path:
     return (Path(xdg) if Path(xdg).is_absolute() else Path.home() / ".cache") / "kafka-acker"
 
 
-def provide_jars(java: Java, console: Console, environ: Mapping[str, str] | None = None) -> Path:
-    """The directory of Kafka's jars in the cache; fetches them first where they are missing or damaged.
+def provide_jars(console: Console, environ: Mapping[str, str] | None = None) -> Path:
+    """The directory of Kafka's jars in the cache; downloads them first where they are missing or damaged.
 
     Settings are those of the environment of this process unless given. Raises `DownloadError`.
     """
@@ -81,9 +79,9 @@ def provide_jars(java: Java, console: Console, environ: Mapping[str, str] | None
         return jars
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with locked(jars, console) as lock:
-            if not is_complete(jars):  # Otherwise another process fetched them while we waited.
-                _fetch(jars, java, console, lock, settings=environ.get(IVY_SETTINGS_VARIABLE))
+        with locked(jars, console):
+            if not is_complete(jars):  # Otherwise another process downloaded them while we waited.
+                _download(jars, console, environ.get(REPOSITORY_VARIABLE, ""))
     except OSError as error:
         raise DownloadError(
             f"Apache Kafka's jars could not be stored under {root}: {error}. "
@@ -93,7 +91,7 @@ def provide_jars(java: Java, console: Console, environ: Mapping[str, str] | None
 
 
 @contextmanager
-def locked(directory: Path, console: Console) -> Iterator[int]:
+def locked(directory: Path, console: Console) -> Iterator[None]:
     """Hold the lock of a directory of the cache, which the kernel releases when its holder dies."""
     with directory.with_name(f"{directory.name}.lock").open("w") as file:
         try:
@@ -103,7 +101,7 @@ def locked(directory: Path, console: Console) -> Iterator[int]:
                 f"Another process is setting up Apache Kafka {KAFKA_VERSION}; waiting for it.", highlight=False
             )
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield file.fileno()
+        yield
 
 
 @contextmanager
@@ -118,91 +116,55 @@ def workspace(target: Path, leftovers: str) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _fetch(target: Path, java: Java, console: Console, lock: int, *, settings: str | None) -> None:
+def _download(target: Path, console: Console, repository: str) -> None:
+    started = time.monotonic()
     with workspace(target, f"{target.name}.tmp-*") as work:
         jars = work / "jars"
-        _run_ivy(java, console, lock, settings=settings, cache=work / "ivy", jars=jars)
-        sizes = {jar.name: jar.stat().st_size for jar in jars.glob("*.jar")}
-        if missing := jar_names() - set(sizes):
-            raise DownloadError(f"Ivy ended well but left out {', '.join(sorted(missing))}. Try again.")
+        jars.mkdir()
+        try:
+            with _progress(console) as advance:
+                for _ in download(_jars(), jars, repository or central()):
+                    advance()
+        except ModuleNotFoundError as error:
+            raise DownloadError(
+                "Apache Kafka's jars are downloaded from Maven Central by the extra [local], which is not installed: "
+                "pip install 'kafka-acker[local]', or from a wheel pip install './WHEEL[local]'; "
+                f"or set {REPOSITORY_VARIABLE} to the address of another Maven repository"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise DownloadError(_explain(error, repository)) from error
+        sizes = {jar.name: jar.stat().st_size for jar in jars.iterdir()}
         (jars / _MANIFEST).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
         if target.exists():
             target.rename(work / "damaged")
         jars.rename(target)
+    console.print(f"Downloaded Apache Kafka {KAFKA_VERSION} in {time.monotonic() - started:.0f} s.", highlight=False)
 
 
-def _run_ivy(java: Java, console: Console, lock: int, *, settings: str | None, cache: Path, jars: Path) -> None:
-    command = [str(java.executable), "-jar", str(_ivy_jar()), "-verbose"]
-    command += ["-settings", settings or str(_IVY_SETTINGS), "-cache", str(cache), "-ivy", str(_IVY_FILE)]
-    command += ["-confs", "default", "-retrieve", str(jars / "[artifact]-[revision].[ext]")]
-    output: list[str] = []
-    started = time.monotonic()
-    # Ivy inherits the lock: should this process be killed, the next one waits until nothing writes there any more.
-    with (
-        _progress(console) as advance,
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            pass_fds=(lock,),
-        ) as ivy,
-    ):
-        try:
-            for line in ivy.stdout or ():
-                output.append(line.strip())
-                if _FETCHED in line:
-                    advance()
-                elif settings is None and _UNREACHABLE.search(line):
-                    break
-            else:
-                ivy.wait()
-        finally:
-            ivy.kill()  # Nothing happens to one that has ended.
-    if ivy.returncode != 0:
-        raise DownloadError(_explain(output, settings))
-    console.print(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - started:.0f} s.", highlight=False)
-
-
-def _explain(output: list[str], settings: str | None) -> str:
-    cause = next((line for line in output if _CAUSE.search(line)), output[-1] if output else "Ivy printed nothing")
-    source = f"the repositories of {settings}" if settings else "Maven Central"
+def _explain(error: Exception, repository: str) -> str:
     return (
-        f"Apache Kafka {KAFKA_VERSION} could not be fetched from {source}: {cause}. It is fetched once "
-        f"({_DOWNLOAD_MEGABYTES} MB), so connect and try again; behind a proxy set "
-        "JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'; for a mirror point "
-        f"{IVY_SETTINGS_VARIABLE} at an Ivy settings file; or copy the cache ({CACHE_VARIABLE}) from another machine."
-    )
-
-
-def _ivy_jar() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    for package in (spec.submodule_search_locations or []) if spec else []:
-        for jar in sorted(Path(package, "jars").glob("ivy-*.jar")):
-            return jar
-    raise DownloadError(
-        "Apache Kafka is fetched with the Ivy that PySpark ships, and PySpark is not installed: "
-        "pip install 'kafka-acker[spark]', or from a wheel pip install './WHEEL[spark]'"
+        f"Apache Kafka {KAFKA_VERSION} could not be downloaded from {repository or 'Maven Central'}: {error}. It is "
+        f"downloaded once ({_DOWNLOAD_MEGABYTES} MB), so connect and try again; behind a proxy set "
+        "HTTPS_PROXY=http://HOST:PORT, for certificates of your own SSL_CERT_FILE; for a mirror set "
+        f"{REPOSITORY_VARIABLE} to its address; or copy the cache ({CACHE_VARIABLE}) from another machine."
     )
 
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[], None]]:
     """Show how many jars have come, a bar on a terminal and lines elsewhere; yields what to call for each jar."""
-    total, fetched = len(jar_names()), 0
-    title = f"Fetching Apache Kafka {KAFKA_VERSION}, once ({_DOWNLOAD_MEGABYTES} MB)"
+    total, come = len(jar_names()), 0
+    title = f"Downloading Apache Kafka {KAFKA_VERSION}, once ({_DOWNLOAD_MEGABYTES} MB)"
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=total)
 
         def advance() -> None:
-            nonlocal fetched
-            fetched += 1
+            nonlocal come
+            come += 1
             bar.advance(task)
-            if not console.is_terminal and fetched % 10 == 0:
-                console.print(f"  {fetched} of {total} jars", highlight=False)
+            if not console.is_terminal and come % 10 == 0:
+                console.print(f"  {come} of {total} jars", highlight=False)
 
         if not console.is_terminal:
             console.print(f"{title} …", highlight=False)

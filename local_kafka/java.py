@@ -1,4 +1,4 @@
-"""The Java runtime that runs Ivy and the broker."""
+"""The Java runtime that runs the broker."""
 
 import os
 import re

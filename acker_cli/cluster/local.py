@@ -52,11 +52,11 @@ def embedded_kafka(loaded: LoadedSettings, console: Console) -> "Iterator[tuple[
 def embedded_broker(section: LocalKafkaSection, console: Console) -> "LocalKafka":
     """The embedded broker of the settings, not started yet."""
     from local_kafka import LocalKafka
-    from local_kafka.distribution import CACHE_VARIABLE, IVY_SETTINGS_VARIABLE
+    from local_kafka.distribution import CACHE_VARIABLE, REPOSITORY_VARIABLE
 
-    for variable, path in ((CACHE_VARIABLE, section.cache), (IVY_SETTINGS_VARIABLE, section.ivy_settings)):
-        if path is not None:
-            os.environ[variable] = str(path)
+    for variable, value in ((CACHE_VARIABLE, section.cache), (REPOSITORY_VARIABLE, section.repository)):
+        if value is not None:
+            os.environ[variable] = str(value)
     return LocalKafka(
         data_dir=section.data_dir, port=section.port, properties=section.properties, heap=section.heap, console=console
     )

@@ -43,8 +43,8 @@ class LocalKafkaSection(_Section):
     port: Annotated[int, Field(ge=1, le=65535)] | None = Field(default=None, description="unless set, a free one")
     heap: str = Field(default="512m", pattern=r"^\d+[kKmMgG]?$", description="the largest Java heap, as in `-Xmx`")
     cache: _UserPath | None = Field(default=None, description="Kafka's jars; unless set, `~/.cache/kafka-acker`")
-    ivy_settings: _UserPath | None = Field(
-        default=None, description="an Ivy settings file for another repository than Maven Central"
+    repository: str | None = Field(
+        default=None, description="the address of a Maven repository, such as a mirror; unless set, Maven Central"
     )
     properties: dict[str, str] = Field(
         default_factory=dict,

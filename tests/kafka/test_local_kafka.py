@@ -13,16 +13,16 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
-from local_kafka import BrokerStartError, DataDirInUseError, LocalKafka, LocalKafkaError
+from local_kafka import BrokerStartError, DataDirInUseError, LocalKafka, LocalKafkaError, distribution
 from local_kafka.distribution import (
     CACHE_VARIABLE,
-    IVY_SETTINGS_VARIABLE,
     KAFKA_VERSION,
+    REPOSITORY_VARIABLE,
     is_complete,
     jar_names,
     provide_jars,
 )
-from local_kafka.java import find_java
+from local_kafka.maven import listed
 from tests.kafka.sdk_rig import records, write
 from tests.topics import create_topics
 from tests.unit.cli.running import command_line, is_alive
@@ -139,27 +139,21 @@ def test_the_broker_ends_with_a_killed_parent() -> None:
 
 
 @pytest.fixture
-def mirror(tmp_path: Path) -> Path:
-    """Ivy settings whose one repository is the cache of this machine."""
-    cached = provide_jars(find_java(), Console(quiet=True))
-    settings = tmp_path / "mirror.xml"
-    settings.write_text(
-        f"""<ivysettings>
-          <settings defaultResolver="mirror"/>
-          <resolvers><filesystem name="mirror">
-            <artifact pattern="{cached}/[artifact]-[revision].[ext]"/>
-          </filesystem></resolvers>
-        </ivysettings>"""
-    )
-    return settings
+def mirror(tmp_path: Path) -> str:
+    """The address of a Maven repository with the jars from the cache of this machine."""
+    cached, repository = provide_jars(Console(quiet=True)), tmp_path / "mirror"
+    for path in listed((Path(distribution.__file__).parent / "kafka-jars.txt").read_text()):
+        (repository / path).parent.mkdir(parents=True, exist_ok=True)
+        (repository / path).symlink_to(cached / Path(path).name)
+    return repository.as_uri()
 
 
 @pytest.mark.exhaustive
 def test_the_first_broker_prepares_the_archive_of_later_ones(
-    tmp_path: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setenv(IVY_SETTINGS_VARIABLE, str(mirror))
+    monkeypatch.setenv(REPOSITORY_VARIABLE, mirror)
     output = io.StringIO()
     started = []
     for _ in range(2):
@@ -173,24 +167,23 @@ def test_the_first_broker_prepares_the_archive_of_later_ones(
 
 
 @pytest.mark.exhaustive
-def test_one_of_two_processes_fetches_the_jars_and_a_damaged_cache_is_repaired(tmp_path: Path, mirror: Path) -> None:
-    cache = {CACHE_VARIABLE: str(tmp_path / "cache"), IVY_SETTINGS_VARIABLE: str(mirror)}
+def test_one_of_two_processes_downloads_the_jars_and_a_damaged_cache_is_repaired(tmp_path: Path, mirror: str) -> None:
+    cache = {CACHE_VARIABLE: str(tmp_path / "cache"), REPOSITORY_VARIABLE: mirror}
     program = """
 from rich.console import Console
 from local_kafka.distribution import is_complete, provide_jars
-from local_kafka.java import find_java
-assert is_complete(provide_jars(find_java(), Console(width=200)))
+assert is_complete(provide_jars(Console(width=200)))
 """
     command = [sys.executable, "-c", program]
     both = [subprocess.Popen(command, env={**os.environ, **cache}, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     shown = "".join(process.communicate(timeout=60)[0] for process in both)
     assert [process.returncode for process in both] == [0, 0]
-    assert shown.count(f"Fetched Apache Kafka {KAFKA_VERSION}") == 1
+    assert shown.count(f"Downloaded Apache Kafka {KAFKA_VERSION}") == 1
 
-    jars = provide_jars(find_java(), Console(quiet=True), cache)
+    jars = provide_jars(Console(quiet=True), cache)
     (jars / min(jar_names())).write_bytes(b"")
     leftover = jars.with_name(f"{jars.name}.tmp-killed")
     leftover.mkdir()
-    assert is_complete(provide_jars(find_java(), Console(quiet=True), cache))
+    assert is_complete(provide_jars(Console(quiet=True), cache))
     assert not leftover.exists()
     assert len(list((tmp_path / "cache").iterdir())) == 2  # the jars and the lock

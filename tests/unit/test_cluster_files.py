@@ -1,17 +1,15 @@
 """The files of the cluster in containers, without an engine: variables, ports, bounds, images, jars, metrics."""
 
-import hashlib
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from deploy.fetch_jars import default_repository, fetch, listed
 from kafka_clients import supervision
 from local_kafka.distribution import KAFKA_VERSION
+from local_kafka.maven import listed
 from spark_jobs import submit
 from spark_jobs.packages import packages
 from tests.broker_container import IMAGE
@@ -57,17 +55,6 @@ def test_the_image_of_spark_has_the_jars_of_the_package() -> None:
     for package in packages():
         group, artifact, version = package.split(":")
         assert f"{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar" in jars
-
-
-def test_a_jar_is_checked_and_fetched_by_ivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.jar").write_bytes(b"jar")
-    assert fetch(tmp_path.as_uri(), "a.jar", hashlib.sha256(b"jar").hexdigest()) == b"jar"
-    with pytest.raises(ValueError, match="mistrust the repository"):
-        fetch(tmp_path.as_uri(), "a.jar", hashlib.sha256(b"another").hexdigest())
-    assert re.fullmatch(r"https://[^/]+/maven2/", default_repository())
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(LookupError, match="give its address as third argument"):
-        default_repository()
 
 
 def test_the_dashboard_shows_metrics_that_are_there() -> None:

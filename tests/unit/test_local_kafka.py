@@ -1,18 +1,28 @@
 """The parts of the embedded broker that need no broker."""
 
+import hashlib
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from local_kafka import DownloadError, JavaNotFoundError, JavaTooOldError, LocalKafka
-from local_kafka.distribution import CACHE_VARIABLE, KAFKA_VERSION, is_complete, jar_names, provide_jars
+from local_kafka.distribution import (
+    CACHE_VARIABLE,
+    KAFKA_VERSION,
+    REPOSITORY_VARIABLE,
+    is_complete,
+    jar_names,
+    provide_jars,
+)
 from local_kafka.java import Java, find_java
+from local_kafka.maven import central, download
 from local_kafka.properties import FIXED, Security, broker_properties
 
 QUIET = Console(quiet=True)
-JAVA = Java(Path("java"), 17, "17.0.1")
 
 
 def fake_java(directory: Path, script: str) -> Path:
@@ -89,10 +99,10 @@ def fill_cache(root: Path) -> Path:
     return jars
 
 
-def test_a_complete_cache_needs_neither_ivy_nor_a_place_to_write(tmp_path: Path) -> None:
+def test_a_complete_cache_needs_neither_a_repository_nor_a_place_to_write(tmp_path: Path) -> None:
     jars = fill_cache(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    assert provide_jars(JAVA, QUIET, {CACHE_VARIABLE: str(tmp_path)}) == jars
+    assert provide_jars(QUIET, {CACHE_VARIABLE: str(tmp_path)}) == jars
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -111,8 +121,31 @@ def test_damage_to_the_cache_is_detected(tmp_path: Path, name: str, kept: int | 
 def test_a_failed_download_is_an_error_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DownloadError, match=CACHE_VARIABLE):
-        provide_jars(JAVA, QUIET, {CACHE_VARIABLE: str(tmp_path / "file")})
-    # PySpark is installed where tests run.
-    monkeypatch.setattr("local_kafka.distribution.importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DownloadError, match=r"pip install 'kafka-acker\[spark\]'"):
-        provide_jars(JAVA, QUIET, {CACHE_VARIABLE: str(tmp_path)})
+        provide_jars(QUIET, {CACHE_VARIABLE: str(tmp_path / "file")})
+    empty = {CACHE_VARIABLE: str(tmp_path / "cache"), REPOSITORY_VARIABLE: tmp_path.as_uri()}
+    with pytest.raises(
+        DownloadError, match=rf"from {tmp_path.as_uri()}: .*\.jar: .*No such file.*{REPOSITORY_VARIABLE}"
+    ):
+        provide_jars(QUIET, empty)
+    assert not (tmp_path / "cache" / f"kafka-{KAFKA_VERSION}").exists()
+    # The extra is installed where tests run.
+    monkeypatch.setitem(sys.modules, "maven_artifact", None)
+    with pytest.raises(DownloadError, match=r"pip install 'kafka-acker\[local\]'"):
+        provide_jars(QUIET, {CACHE_VARIABLE: str(tmp_path)})
+
+
+def test_a_jar_with_another_checksum_than_listed_is_refused(tmp_path: Path) -> None:
+    repository, target = tmp_path / "repository", tmp_path / "jars"
+    (repository / "group").mkdir(parents=True)
+    (repository / "group" / "a.jar").write_bytes(b"jar")
+    target.mkdir()
+    jars = {"group/a.jar": hashlib.sha256(b"jar").hexdigest()}
+    assert list(download(jars, target, repository.as_uri())) == ["group/a.jar"]
+    assert (target / "a.jar").read_bytes() == b"jar"
+    (repository / "group" / "a.jar").write_bytes(b"another")
+    with pytest.raises(ValueError, match=r"a\.jar has SHA-256 \w+, not \w+: try again, or use another repository"):
+        list(download(jars, target, repository.as_uri()))
+
+
+def test_the_address_of_maven_central_is_known() -> None:
+    assert re.fullmatch(r"https://[^/]+/maven2/?", central())
