@@ -93,7 +93,7 @@ def test_all_links_and_pictures_of_the_page_are_absolute(page: Message) -> None:
 def test_the_page_names_the_project_its_versions_and_extras(page: Message) -> None:
     links = dict(link.split(", ") for link in page.get_all("Project-URL", []))
     assert links["Source"] == REPOSITORY
-    assert {"spark", "otel", "rocksdb"} <= set(page.get_all("Provides-Extra", []))
+    assert {"local", "spark", "otel", "rocksdb"} <= set(page.get_all("Provides-Extra", []))
     changes, policy = (ROOT / "CHANGELOG.md").read_text(), (ROOT / "docs" / "upgrading.md").read_text()
     assert re.search(rf"^## \[{re.escape(PROJECT['version'])}\] - \d{{4}}-\d\d-\d\d$", changes, re.MULTILINE)
     pythons = re.findall(r"Python :: (3\.\d+)$", "\n".join(page.get_all("Classifier", [])), re.MULTILINE)
