@@ -8,8 +8,9 @@
 - `outcomes`: acks, fails and dead letters of inputs; `unread_record`: a record that may be of another version.
 - `collectors`: `OutputCollector`; `arrow_collector`: the collector of an `ArrowBolt`; `basic_collector`: the collector
   and the adapter of a `BasicBolt`.
-- `pending_writes`: records that must be delivered before the ack of a tuple.
-- `async_bolt`: `AsyncBolt`; `async_settings`: its settings, checked; `async_adapter`: its event loop, registered here.
+- `pending_writes`: records that must be delivered before the ack of a tuple; `answers`: the records of answers.
+- `async_bolt`: `AsyncBolt`; `async_settings`: its settings, checked; `async_adapter`: its event loop, registered here;
+  `async_effects`: checks and sends what its coroutines have emitted.
 - `kafka_bolt`: `KafkaBolt`; `kafka_adapter`: writes its records; registered here.
 """
 

@@ -17,6 +17,7 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
+from spout_sdk.bolts.async_effects import AsyncEmitter, Emitted
 from spout_sdk.bolts.async_settings import AsyncSettings
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
@@ -72,7 +73,7 @@ class RunningInput:
 
     def __init__(self, input_: Tuple, key: Key, since: float, resets: deque[Tuple]) -> None:
         self.input, self.key, self.since = input_, key, since
-        self.emits: list[tuple[Sequence[Any], str]] = []
+        self.emits: list[Emitted] = []
         self.answers: list[Any] = []
         self.error: BaseException | None = None
         self.is_done = self.is_cancelled = self.is_overdue = self.is_settled = False
@@ -117,6 +118,7 @@ class AsyncAdapter(BoltAdapter):
     def __init__(self, bolt: AsyncBolt, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)
         context = task.context
+        self._emitter = AsyncEmitter(task, self._outcomes)
         # Without Kafka time is simulated, and does not wait for threads.
         self._is_simulated = not context.kafka
         self._now = context.now
@@ -358,17 +360,15 @@ class AsyncAdapter(BoltAdapter):
         error, input_ = ended.error, ended.input
         if error is None:
             try:
-                for values, stream in ended.emits:
-                    self._collector.emit(values, anchors=input_, stream=stream)
-                for value in ended.answers:
-                    self._collector.answer(input_, value)
-            except Exception as refused:  # noqa: BLE001 - values that do not fit
+                effects = self._emitter.check(ended.emits, ended.answers)
+            except BaseException as refused:  # noqa: BLE001 - anything that the user's values and groupings raise
                 error = refused
-        if error is None:
-            self.failures.in_a_row = 0
-            self._collector.ack(input_)
-        else:
+        if error is not None:
             self.failures.handle((input_,), error)
+            return
+        self.failures.in_a_row = 0
+        self._emitter.send(input_, effects)
+        self._collector.ack(input_)
 
     def _call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Calls a function in the event loop, which runs from `prepare` to `cleanup`."""

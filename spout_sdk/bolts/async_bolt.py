@@ -30,7 +30,7 @@ class AsyncCollector:
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
         """Sends a tuple to every subscriber of a stream, if `execute_async` ends without an exception.
 
-        Values that do not fit the stream fail the input then.
+        Values that do not fit the stream fail the input then, and nothing is sent for it.
 
         Raises:
             RuntimeError: if `execute_async` has ended.
@@ -40,7 +40,8 @@ class AsyncCollector:
     def answer(self, value: Any) -> None:
         """Answers the message that the input comes from, if `execute_async` ends without an exception.
 
-        The input is acked when the answer is delivered. A value that is not JSON fails the input.
+        The input is acked when the answer is delivered. A value that is not JSON fails the input,
+        and nothing is sent for it.
 
         Args:
             value: anything that `json.dumps` takes.

@@ -1,23 +1,21 @@
 """The outcomes of a bolt's inputs: acks, fails and dead letters, and the deliveries that they wait for."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import NO_OFFSET, InputPack, Tuple
+from spout_sdk.bolts.answers import answer_payload, answer_records
 from spout_sdk.bolts.pending_writes import PendingWrites, Report, WriteGroup
 from spout_sdk.bolts.retries import Retries
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import DeliveryError, TopologyError, TupleAlreadyDoneError, is_refused
+from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
 from spout_sdk.records import Headers
 from tuple_tree.anchors import Rows
-from tuple_tree.answers import answer_partition, kind_header, tree_key
 from tuple_tree.errors import WireError, describe, text_of
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.messages import FailReason
-from tuple_tree.names import answers_topic
 
 if TYPE_CHECKING:
     from spout_sdk.bolts.arrow_collector import ArrowInput
@@ -250,16 +248,12 @@ class Outcomes:
             ValueError: if the value contains NaN or an infinity.
             TupleAlreadyDoneError: if the tuple was acked or failed before.
         """
-        manifest = self._manifest
-        if not getattr(manifest.component(self._component), "answers", False):
-            raise TopologyError(
-                f"bolt {self._component!r} answers, but does not declare it: set answers = True in its class, and run "
-                "acker topics create"
-            )
-        payload = json.dumps(value, allow_nan=False).encode()
-        topic, headers = answers_topic(manifest.topology), [kind_header("answer")]
-        for root in tuple_.roots:
-            self.write(tuple_, topic, payload, tree_key(root), headers, answer_partition(root, manifest.ack_partitions))
+        self.write_answer(tuple_, answer_payload(self._manifest, self._component, value))
+
+    def write_answer(self, tuple_: Tuple, payload: bytes) -> None:
+        """Writes the payload of an answer for each tree of a tuple."""
+        for record in answer_records(self._manifest, tuple_.roots, payload):
+            self.write(tuple_, *record)
 
     def write_all(
         self,

@@ -1,7 +1,7 @@
 """The base of the collectors, which adds a tuple to the packs of its receivers."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from spout_sdk.api.context import TaskId
 from spout_sdk.emitting.open_pack import OpenPack
@@ -9,6 +9,15 @@ from spout_sdk.emitting.outbox import Joined
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.input_batch import NUMBER_STEP, InputBatch
+
+
+class Checked(NamedTuple):
+    """A tuple that fits its stream: its row and its receivers, with the keys of its records."""
+
+    row: Any
+    packs: tuple[OpenPack, ...]
+    tasks: tuple[TaskId, ...]
+    keys: Sequence[tuple[OpenPack, bytes]]
 
 
 class Emitter:
@@ -43,26 +52,33 @@ class Emitter:
         batch: InputBatch | Joined,
         place: int,
         receiver: TaskId | None = None,
+        checked: Checked | None = None,
     ) -> tuple[TaskId, ...]:
         """Sends a tuple to every subscriber of a stream, or to the `receiver` of a direct stream.
 
         It is anchored to a place in a batch, or to the places of a `Joined`: `place` is the last of these then.
+        `checked` is the result of `_check` for the tuple.
         """
-        try:
-            plan = self._plans[stream]
-        except KeyError:
-            plan = self._task.plan(stream)
-        # Python calls an attribute that is not a method fastest by a local name.
-        is_row, choose = plan.is_row, plan.choose
-        row = values if values.__class__ is tuple and is_row(values) else plan.row(values)
-        if (only := plan.only) is not None and receiver is None:
-            packs: tuple[OpenPack, ...] = only
-            tasks = plan.receivers
-        else:
+        if checked is None:
             try:
-                packs, tasks = choose(values) if receiver is None else plan.direct(receiver)
-            except (TypeError, ValueError) as error:
-                raise plan.ungrouped(values, error) from error
+                plan = self._plans[stream]
+            except KeyError:
+                plan = self._task.plan(stream)
+            # Python calls an attribute that is not a method fastest by a local name.
+            is_row, choose = plan.is_row, plan.choose
+            row = values if values.__class__ is tuple and is_row(values) else plan.row(values)
+            if (only := plan.only) is not None and receiver is None:
+                packs: tuple[OpenPack, ...] = only
+                tasks = plan.receivers
+            else:
+                try:
+                    packs, tasks = choose(values) if receiver is None else plan.direct(receiver)
+                except (TypeError, ValueError) as error:
+                    raise plan.ungrouped(values, error) from error
+        else:
+            row, packs, tasks, keys = checked
+            for pack, key in keys:
+                pack.keys[pack.size] = key
         self._counters.emitted += 1
         is_full = False
         try:
@@ -82,6 +98,18 @@ class Emitter:
             raise
         return tasks
 
+    def _check(self, values: Sequence[Any], stream: str) -> Checked:
+        """Checks a tuple, and chooses its receivers, for a later `_emit`; raises `EmitError` if it does not fit."""
+        plan = self._task.plan(stream)
+        row = plan.row(values)
+        try:
+            packs, tasks = plan.choose(values)
+        except (TypeError, ValueError) as error:
+            raise plan.ungrouped(values, error) from error
+        # A grouping sets the key of the next row, which another tuple may become.
+        keys = [(pack, key) for pack in packs if (key := pack.keys.pop(pack.size, None)) is not None]
+        return Checked(row, packs, tasks, keys)
+
     def _emit_numbered(
         self,
         values: Sequence[Any],
@@ -89,6 +117,7 @@ class Emitter:
         batch: InputBatch | Joined,
         place: int,
         receiver: TaskId | None = None,
+        checked: Checked | None = None,
     ) -> tuple[TaskId, ...]:
         """`_emit` of a component that needs identities: numbers tuples that are anchored to one input.
 
@@ -98,4 +127,4 @@ class Emitter:
             number = emitted[place]
             emitted[place] = number + NUMBER_STEP
             place |= number
-        return Emitter._emit(self, values, stream, batch, place, receiver)
+        return Emitter._emit(self, values, stream, batch, place, receiver, checked)
