@@ -52,6 +52,20 @@ def a_second_init_is_applied(original: Any, ledger: Ledger, runs: Sequence[Run])
 
 
 @mutant("ledger", _CASES)
+def a_mark_is_an_ack(patches: Patches) -> None:
+    patches.set(kernels, "MARK", kernels.ACK)
+
+
+@mutant("ledger", _CASES)
+@replaces(Ledger, "apply")
+def a_mark_has_no_val(original: Any, ledger: Ledger, runs: Sequence[Run]) -> Any:
+    def without(run: Run) -> Run:
+        return run._replace(vals=np.zeros_like(run.vals)) if run.rule == kernels.MARK else run
+
+    return original(ledger, [without(run) for run in runs])
+
+
+@mutant("ledger", _CASES)
 def a_fail_counts_though_the_tree_is_complete(patches: Patches) -> None:
     failed: dict[int, set[int]] = defaultdict(set)  # ledger → roots that are open
 

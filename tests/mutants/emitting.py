@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts import collectors
 from spout_sdk.bolts.collectors import OutputCollector
@@ -17,7 +19,7 @@ from spout_sdk.statistics import task_shares
 from tests.mutants.patches import Patches, fixed, mutant, register, replaces, wrapped
 from tuple_tree import shuffle
 from tuple_tree.anchors import AnchorColumns, Columns
-from tuple_tree.input_batch import InputBatch
+from tuple_tree.input_batch import PLACE_MASK, InputBatch
 
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
 _SDK: Final = "tests/unit/sdk"
@@ -221,3 +223,19 @@ register(
         },
     }
 )
+
+
+@mutant("outbox", f"{_SDK}/test_outcomes_topic.py::test_a_message_with_a_dead_letter_in_its_tree_ends_as_one")
+@replaces(Outbox, "mark")
+def a_mark_is_no_child_of_its_tuple(original: Any, outbox: Outbox, places: Any, message: str) -> None:
+    places = [*places]
+    original(outbox, places, message)
+    marks = outbox._marks[len(outbox._marks) - len(places) :]
+    for (batch, place), (_, edge, _) in zip(places, marks, strict=True):
+        batch.join([place & PLACE_MASK], np.array([edge], np.uint64))
+
+
+@mutant("outbox", f"{_SDK}/test_outcomes_topic.py::test_a_message_with_a_dead_letter_in_its_tree_ends_as_one")
+@replaces(Outbox, "mark")
+def a_dead_letter_leaves_no_mark(_original: Any, _outbox: Outbox, _places: Any, _message: str) -> None:
+    """Its tree is acked as if all of it were processed."""

@@ -169,9 +169,10 @@ class LogSink(MemorySink):
 
 
 def entries_of(batch: AckBatch) -> Iterator[tuple[int, int]]:
-    """Root and val of its inits and acks."""
+    """Root and val of its inits, acks and marks."""
     yield from zip(batch.init_roots.tolist(), batch.init_vals.tolist(), strict=True)
     yield from zip(batch.ack_roots.tolist(), batch.ack_vals.tolist(), strict=True)
+    yield from zip(batch.mark_roots.tolist(), batch.mark_vals.tolist(), strict=True)
 
 
 def sums(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:

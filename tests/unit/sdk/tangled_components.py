@@ -58,6 +58,8 @@ class World:
         self.acked: set[int] = set()  # by the task of the spout
         self.failed: set[int] = set()  # trees of inputs that failed
         self.endless: set[int] = set()  # trees that fail, or that a part of an emit is missing in
+        self.on_exception = self.chance.choice(("fail", "dead_letter"))  # of a `Basic`
+        self.dead: set[int] = set()  # trees with a dead letter
 
     def values(self) -> tuple[tuple[Any, ...], str]:
         stream = self.chance.choice(("default", "default", "raw", "moody"))
@@ -181,7 +183,10 @@ class Basic(BasicBolt):
         world.settled(tuple_.roots)
 
     def fail(self, tuple_: Tuple) -> None:
-        Here.world.settled(tuple_.roots, failed=True)
+        is_dead = Here.world.on_exception == "dead_letter"
+        Here.world.settled(tuple_.roots, failed=not is_dead)
+        if is_dead:
+            Here.world.dead.update(tuple_.roots)
         raise RuntimeError("no")
 
 

@@ -37,7 +37,7 @@ from tuple_tree.anchors import SOURCE_HEADER
 def topology(bolt: Any, chance: random.Random, *, is_chained: bool, **options: Any) -> Any:
     builder = TopologyBuilder("order", ack_partitions=2, **options)
     builder.set_spout("numbers", source(CHILD))
-    builder.set_bolt("middle", bolt).shuffle_grouping("numbers")
+    builder.set_bolt("middle", bolt, **options_of(bolt)).shuffle_grouping("numbers")
     Here.world.kinds["middle"] = bolt
     streams = {stream.name for stream in bolt.streams}
     receive(builder, "middle", streams, chance)
@@ -55,12 +55,16 @@ def chain(builder: TopologyBuilder, head: str, streams: set[str], chance: random
         source, stream = chance.choice(sources)
         kind = chance.choice((Tangled, Basic) if stream == "raw" else (Tangled, Basic, Arrow))
         name = f"chained-{number}"
-        builder.set_bolt(name, kind).local_grouping(source, stream)
+        builder.set_bolt(name, kind, **options_of(kind)).local_grouping(source, stream)
         Here.world.kinds[name] = kind
         own = {each.name for each in kind.streams}
         sources += [(name, each) for each in sorted(own & {"default", "raw"})]
         if chance.random() < 0.6:
             receive(builder, name, own, chance, f"{name}-")
+
+
+def options_of(kind: Any) -> dict[str, Any]:
+    return {"on_exception": Here.world.on_exception} if issubclass(kind, Basic) else {}
 
 
 def receive(builder: TopologyBuilder, source: str, streams: set[str], chance: random.Random, prefix: str = "") -> None:
@@ -78,7 +82,7 @@ def receive(builder: TopologyBuilder, source: str, streams: set[str], chance: ra
 def check(world: World, log: Sequence[Sent], sums: dict[int, int]) -> None:
     """At each place in the log, a tree whose tuples are all acked by their receivers is complete only if it may be."""
     written: Counter[int] = Counter()
-    inputs, known = set(sums), set(sums)
+    inputs, known, marked = set(sums), set(sums), set[int]()
     for sent in log:
         touched: set[int] = set()
         if ".tuples." in sent.topic:
@@ -92,10 +96,12 @@ def check(world: World, log: Sequence[Sent], sums: dict[int, int]) -> None:
         elif sent.topic.endswith(".acks"):
             touched = add(sums, entries_of(sent.batch))
             known.update(sent.batch.init_roots.tolist())
+            marked.update(sent.batch.mark_roots.tolist())
         for root in touched & known:
             if not sums[root]:
                 assert not world.open[root], f"tree {root} completes, and an input of it is open"
                 assert written[root] == world.emitted[root], f"tree {root} completes before all of it is sent"
+                assert (root in marked) == (root in world.dead), f"tree {root} completes without its mark"
 
 
 def add(sums: dict[int, int], pairs: Iterable[tuple[int, int]]) -> set[int]:
