@@ -72,6 +72,7 @@ from spout_sdk.runtime.supervisor import Exit, TopologyRunner
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.state.bolt import StatefulArrowBolt, StatefulBolt
 from spout_sdk.state.collectors import StateArrowCollector, StateCollector
+from spout_sdk.state.deletion import DELETE
 from spout_sdk.state.spec import keyed_state
 from spout_sdk.state.view import StateEntry, StateView
 from spout_sdk.statistics.stats import Counters, Stats
@@ -90,6 +91,7 @@ from tuple_tree.routing import CustomGrouping
 from tuple_tree.streams import Stream, declare
 
 __all__ = [
+    "DELETE",
     "AccessError",
     "Aggregate",
     "AggregateBolt",

@@ -56,6 +56,8 @@ def _section(found: re.Match[str]) -> str:
 
 def _member(package: str, name: str) -> str:
     value = getattr(importlib.import_module(package), name)
+    if not callable(value):
+        return f"### {name} {{#{name}}}\n\n{text_of(type(value).__doc__)}\n"
     return "\n\n".join(_class(name, value) if inspect.isclass(value) else _function(name, value)) + "\n"
 
 

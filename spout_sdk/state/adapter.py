@@ -11,6 +11,7 @@ from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.task import Task
 from spout_sdk.state.bolt import StatefulBolt
 from spout_sdk.state.collectors import StateCollector
+from spout_sdk.state.deletion import DELETE
 from spout_sdk.state.task_state import TaskState
 from tuple_tree.state_records import KeyCodec
 
@@ -45,6 +46,9 @@ class StateAdapter(BasicAdapter):
             self._emit(values, table.current(key), tuple_, collector)
             return
         changed = self._update(table.get(key), tuple_)
+        if changed is None or changed is DELETE:
+            state.absence.check(changed)
+            changed = None
         payload = table.encoded(key, changed)
         kept = changed if table.copied is None or changed is None else table.copied(changed)
         self._emit(values, changed, tuple_, collector)

@@ -58,9 +58,10 @@ class StatefulBolt(AnyStatefulBolt, ABC):
 
     @abstractmethod
     def update(self, value: Any, tuple_: Tuple) -> Any:
-        """Returns the new value of the tuple's key, or None to delete the key.
+        """Returns the new value of the tuple's key, or `DELETE` to delete the key.
 
-        It is called once for each tuple, however often the tuple's message is replayed.
+        It is called once for each tuple, however often the tuple's message is replayed. None, as of a missing `return`,
+        is an error; of a state that may be null, it deletes the key.
 
         Args:
             value: the value of the key: a `dict` of the fields, or the single value. You may change and return it.

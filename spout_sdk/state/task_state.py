@@ -10,6 +10,7 @@ from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.task import Task
 from spout_sdk.state.applied import Applied
 from spout_sdk.state.bolt import AnyStatefulBolt
+from spout_sdk.state.deletion import Absence
 from spout_sdk.state.stores import Store
 from spout_sdk.state.table import StateTable
 from spout_sdk.state.watermarks import SourceOffsets
@@ -37,6 +38,7 @@ class TaskState:
         key_fields: names of the fields of a key, by component and stream that the bolt receives.
         value: the fields of a value.
         is_single: whether a value is the value of the only field, and not a `dict`.
+        absence: checks what `update` returns in place of a value.
         table: the values; set by `begin`.
         applied: the identities of applied tuples; set by `begin`.
         pack: the record whose tuples `turn` looked up last.
@@ -58,6 +60,7 @@ class TaskState:
         self.keys = KeyCodec(declared.state.key)
         self.key_fields = {(each.source, each.stream): each.fields for each in declared.subscriptions}
         self.value, self.is_single = declared.state.value, declared.state.is_single
+        self.absence = Absence(bolt, component, self.value, is_single=self.is_single)
         self._initial = bolt.initial
         self._now_ms = task.environment.wall_ms
         self._expire_after_ms = declared.state.expire_after_ms

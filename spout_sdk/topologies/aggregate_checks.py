@@ -152,7 +152,7 @@ def window_spec(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt) -> 
     """The spec of the values of a bolt's windows; checks the streams that it receives. Raises `TopologyError`."""
     check_event_time(manifest, bolt, made.window)
     try:
-        values = WindowValues(made, input_types(manifest, bolt.name))
+        values = WindowValues(made, bolt.name, input_types(manifest, bolt.name))
     except (TopologyError, TypeError, ValueError) as error:
         raise TopologyError(f"bolt {bolt.name!r}: {error}") from error
     if made.window.gap is not None and values.aggregates is not None and not values.aggregates.can_merge:
@@ -167,7 +167,7 @@ def windowed(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt, state:
     """The state with the window start in its key. Raises `TopologyError` if the results do not fit their stream."""
     if WINDOW_START.name in {field.name for field in state.key}:
         raise TopologyError(f"bolt {bolt.name!r} is grouped by {WINDOW_START.name!r}, a name of the SDK: rename it")
-    values = WindowValues(made, input_types(manifest, bolt.name))
+    values = WindowValues(made, bolt.name, input_types(manifest, bolt.name))
     if type(made).result is AggregateBolt.result and values.result_types is not None:
         _check_result(bolt, state.key, values.result_types)
     return StateManifest(**{**dict(state), "key": (*state.key, WINDOW_START), "windows": made.emit_on})

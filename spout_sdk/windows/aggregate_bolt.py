@@ -49,7 +49,8 @@ class AggregateBolt(AnyStatefulBolt):
     def update(self, value: Any, tuple_: Tuple) -> Any:  # noqa: ARG002 - for bolts that define it
         """Returns the new value of the tuple's key in a window; define it if the bolt has no `aggregates`.
 
-        It is called once for each tuple and each window that contains the tuple.
+        It is called once for each tuple and each window that contains the tuple. `DELETE` removes the window, as if it
+        had no tuple yet; None, as of a missing `return`, is an error.
 
         Args:
             value: the value of the key and window; `initial` for the first tuple. You may change and return it.

@@ -73,7 +73,7 @@ class WindowState(TaskState):
         self._bolt, self._task, self._clock = bolt, context.task, task.environment.clock
         self._component = context.component
         self.windows = TimeWindows.of(bolt.window)
-        self.values = WindowValues(bolt, input_types(manifest, context.component))
+        self.values = WindowValues(bolt, context.component, input_types(manifest, context.component))
         self.key_codec = KeyCodec(self._manifest.grouping_key)
         self._separators = len(self.key_codec.names) - 1
         self._is_session = bolt.window.gap is not None

@@ -6,6 +6,7 @@ from typing import Any
 
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.errors import TopologyError
+from spout_sdk.state.deletion import DELETE, Absence
 from spout_sdk.state.spec import VALUE, keyed_state, spec_of
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.aggregates import Aggregates
@@ -36,13 +37,14 @@ class WindowValues:
         TypeError, ValueError: if the state is invalid.
     """
 
-    def __init__(self, bolt: AggregateBolt, types: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, bolt: AggregateBolt, component: str, types: Sequence[Mapping[str, Any]]) -> None:
         self._bolt = bolt
         self.aggregates = Aggregates(bolt.aggregates, types) if bolt.aggregates else None
         own = keyed_state(self.aggregates.fields) if self.aggregates is not None else spec_of(bolt.state)
         if own.expire_after is not None:
             raise TopologyError("expire_after is for a StatefulBolt: windows end by themselves")
         self._is_single = own.is_single
+        self._absence = Absence(bolt, component, own.value, is_single=own.is_single)
         self._is_session = bolt.window.gap is not None
         self.spec = own
         if self._is_session:
@@ -65,7 +67,13 @@ class WindowValues:
 
     def update(self, value: Any, tuple_: Tuple) -> Any:
         """The value with one more tuple; may change the given value."""
-        return self._bolt.update(value, tuple_) if self.aggregates is None else self.aggregates.add(value, tuple_)
+        if self.aggregates is not None:
+            return self.aggregates.add(value, tuple_)
+        changed = self._bolt.update(value, tuple_)
+        if changed is None or changed is DELETE:
+            self._absence.check(changed)
+            return None
+        return changed
 
     def merge(self, one: Any, other: Any) -> Any:
         """The merged value; may change the first."""

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spout_sdk import (
+    DELETE,
     BasicBolt,
     BasicCollector,
     FailTupleError,
@@ -96,14 +97,14 @@ class Balance(StatefulBolt):
     state = {"cents": int, "notes": {"type": "array", "items": "string"}}
     streams = (declare({"owner": str, "number": int, "cents": int}),)
 
-    def update(self, value: dict[str, Any], tuple_: Tuple) -> dict[str, Any] | None:
+    def update(self, value: dict[str, Any], tuple_: Tuple) -> Any:
         value["cents"] += tuple_["cents"]
         value["notes"].append(str(tuple_["cents"]))
         if tuple_["cents"] == 13:
             return {**value, "cents": "thirteen"}
         if value["cents"] < 0:
             raise FailTupleError("too little")
-        return value if tuple_["cents"] else None
+        return value if tuple_["cents"] else DELETE
 
     def emit(self, key: tuple[str, int], value: Any, tuple_: Tuple, collector: BasicCollector) -> None:
         collector.emit((*key, -1 if value is None else value["cents"]))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from spout_sdk import (
+    DELETE,
     AggregateBolt,
     ComponentError,
     KafkaSpout,
@@ -27,7 +28,7 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
-from tests.components import Sink
+from tests.components import Sink, source
 
 BY_AT = tumbling(seconds=60).with_timestamp_field("at")
 RESULT = {"page": str, "start": int, "end": int, "clicks": int, "euros": float}
@@ -185,6 +186,33 @@ def test_a_state_of_the_users_own_and_several_key_fields(codec: Any) -> None:
         cluster.advance(5)
         assert results(cluster) == [["a", 60_000, "12.5"]]
         assert [*cluster.state("clicks")] == [("a", 70_000, 60_000)]
+
+
+@pytest.mark.parametrize("window", [BY_AT, session(gap=60).with_timestamp_field("at")])
+def test_a_window_is_removed_by_name_and_kept_after_a_missing_return(window: WindowSpec) -> None:
+    class Longest(AggregateBolt):
+        state = str
+        emit_on = "change"
+        streams = (declare({"page": str, "start": int, "end": int, "longest": str}),)
+
+        def update(self, value: str, tuple_: Tuple) -> Any:
+            return {1.0: f"{value}a", 2.0: DELETE}.get(tuple_["euros"])
+
+        def merge(self, one: str, other: str) -> str:
+            return one + other
+
+    Longest.window = window
+    spout = source(declare({"page": str, "at": int, "euros": float}))
+    builder = TopologyBuilder("clicks")
+    builder.set_spout("given", spout)
+    builder.set_bolt("clicks", Longest).fields_grouping("given", "page")
+    given = [("x", 7, 1.0), ("x", 8, 3.0), ("y", 7, 1.0), ("y", 8, 2.0), ("y", 9, 1.0)]
+    with SimulatedCluster(builder.build(), sources={"given": given}) as cluster:
+        cluster.run_until_idle()
+        assert sorted(each[-1] for each in cluster.emitted("clicks")) == ["a", "a", "a"]
+        assert {key[0] for key in cluster.state("clicks")} == {"x", "y"}
+        ((_, failure),) = cluster.failed("given")
+        assert "update() of bolt 'clicks' returned None" in failure.message
 
 
 def test_a_tuple_whose_update_raises_changes_none_of_its_windows(codec: Any) -> None:

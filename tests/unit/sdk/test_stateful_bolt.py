@@ -9,6 +9,7 @@ import pytest
 
 from kafka_clients.errors import BrokerUnreachableError, TopicsError
 from spout_sdk import (
+    DELETE,
     BasicBolt,
     BasicCollector,
     FailTupleError,
@@ -146,7 +147,32 @@ def test_an_update_that_raises_or_does_not_fit_leaves_the_value_as_it_was() -> N
         assert "field 'cents' of the state is declared as long, and 'thirteen' (str) does not fit" in unfit.message
 
 
-def test_a_value_is_deleted_by_none_and_begins_anew() -> None:
+@pytest.mark.parametrize("state", [int, {"cents": int, "why": ["null", "string"]}])
+def test_a_missing_return_fails_the_tuple_and_deletes_nothing(state: Any) -> None:
+    class Forgets(StatefulBolt):
+        def update(self, value: Any, tuple_: Tuple) -> Any:
+            return value if tuple_["cents"] else None
+
+    Forgets.state = state
+    with paid(("ann", 1, 5), ("ann", 1, 0), bolt=Forgets) as cluster:
+        assert cluster.state("balance").keys() == {("ann", 1)}
+        ((_, failure),) = cluster.failed("payments")
+        assert "update() of bolt 'balance' returned None, and its state may not be null" in failure.message
+        assert "`return DELETE`" in failure.message
+
+
+def test_none_deletes_the_key_of_a_state_that_may_be_null() -> None:
+    class Last(StatefulBolt):
+        state = ["null", "long"]
+
+        def update(self, _value: Any, tuple_: Tuple) -> Any:
+            return {0: None, 1: DELETE}.get(tuple_["cents"], tuple_["cents"])
+
+    with paid(*((owner, 1, 7) for owner in "abc"), ("b", 1, 0), ("c", 1, 1), bolt=Last) as cluster:
+        assert (cluster.state("balance"), cluster.failed("payments")) == ({("a", 1): 7}, [])
+
+
+def test_a_value_is_deleted_by_name_and_begins_anew() -> None:
     with paid(("ann", 1, 5), ("ann", 1, 0)) as cluster:
         assert cluster.state("balance") == {}
         assert cluster.emitted("balance") == [("ann", 1, 5), ("ann", 1, -1)]
