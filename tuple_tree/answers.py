@@ -9,10 +9,12 @@ from typing import Any, Final, Literal
 
 from tuple_tree.ids import ID_BYTES
 
-Kind = Literal["answer", "outcome"]
+Kind = Literal["answer", "outcome", "attempt"]
+"""The kinds of records. An `attempt` begins a tree whose root an earlier attempt at the message has had: the answers of
+that root before it do not count."""
 
 KIND_HEADER: Final = "kind"
-_KINDS: Final[dict[object, Kind]] = {b"answer": "answer", b"outcome": "outcome"}
+_KINDS: Final[dict[object, Kind]] = {b"answer": "answer", b"outcome": "outcome", b"attempt": "attempt"}
 
 
 def answer_partition(root: int, partitions: int) -> int:
@@ -36,5 +38,5 @@ def kind_header(kind: Kind) -> tuple[str, bytes]:
 
 
 def kind_of(headers: Mapping[str, Any]) -> Kind | None:
-    """The kind of a record; None of one that is neither."""
+    """The kind of a record; None of one that is none of these."""
     return _KINDS.get(headers.get(KIND_HEADER))

@@ -1,6 +1,7 @@
 """The requests of the gateway: each sends a message, and is answered when its tree has ended."""
 
 import asyncio
+import json
 import math
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -65,7 +66,7 @@ class Requests:
         try:
             outcome = await self._client.process(value, key=key, timeout=timeout)
         except DeadLetterError as error:
-            return JSONResponse(asdict(error.outcome), 422)
+            return _Json(asdict(error.outcome), 422)
         except TooManyCallsError as error:
             return _error(429, str(error), _AGAIN)
         except (OutcomePendingError, ClientClosedError) as error:
@@ -74,12 +75,12 @@ class Requests:
             return _pending(error)
         except NotDeliveredError as error:
             return _error(503, str(error), _AGAIN)
-        return JSONResponse(asdict(outcome))
+        return _Json(asdict(outcome))
 
     async def _health(self, _request: Request) -> Response:
         if (failure := self._client.failure) is not None:
             return _error(503, str(failure))
-        return JSONResponse({"open_calls": self._client.open_calls})
+        return _Json({"open_calls": self._client.open_calls})
 
     def _timeout(self, text: str | None) -> float:
         limits = self._limits
@@ -112,13 +113,20 @@ class Requests:
         return b"".join(parts)
 
 
+class _Json(JSONResponse):
+    """A response in ASCII: an answer may have half of a surrogate pair, which JSON escapes and UTF-8 cannot encode."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
+
 def _pending(error: OutcomePendingError | ClientClosedError) -> Response:
     at = {"topic": error.topic, "partition": error.partition, "offset": error.offset}
-    return JSONResponse({**at, "outcome": "pending", "error": str(error)}, 202)
+    return _Json({**at, "outcome": "pending", "error": str(error)}, 202)
 
 
 def _error(status: int, text: str, headers: Any = None) -> Response:
-    return JSONResponse({"error": text}, status, headers)
+    return _Json({"error": text}, status, headers)
 
 
 async def _refused(_request: Request, error: Exception) -> Response:

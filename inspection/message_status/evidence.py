@@ -3,7 +3,7 @@
 The ack log, notices and dead letters are read from their end, outcomes around the time of the message.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +14,7 @@ from confluent_kafka import Message
 from inspection.dead_letters import DeadLetter, parse
 from inspection.message_status.blocks import BlockReader
 from inspection.message_status.outcome_topics import OutcomeTopic
-from inspection.message_status.verdict import ACKED, DEAD_LETTER, LastFailure, SourceMessage
+from inspection.message_status.verdict import DEAD_LETTER, LastFailure, SourceMessage
 from kafka_clients.log_reader import Place
 from tuple_tree.errors import WireError
 from tuple_tree.ids import ID_BYTES
@@ -94,8 +94,13 @@ def outcome_of(
     around: Mapping[Place, int],
     message: SourceMessage,
     topic: OutcomeTopic,
+    has_letter_since: Callable[[int], bool],
 ) -> OutcomeRecord | None:
-    """The outcome of a message in parts of its topic: of several an acked one, else the last one.
+    """The outcome of a message in parts of its topic: of several the last one.
+
+    It has several if a process has died before the commit, or if the offsets of the group were reset to process the
+    message once more. Then the last one may be far from the message. So the parts are read to their ends if an outcome
+    is a dead letter, or if the message has a later dead letter.
 
     Args:
         reader: reads the topic.
@@ -103,6 +108,8 @@ def outcome_of(
         around: the offsets of the partitions near which it is expected.
         message: the message.
         topic: its outcomes.
+        has_letter_since: whether the message has a dead letter that is not older than a time, in milliseconds since
+            the epoch.
     """
     found: list[OutcomeRecord] = []
     key, at = message.key, (message.topic, message.partition, message.offset)
@@ -117,12 +124,15 @@ def outcome_of(
 
     for part in parts:
         reader.read("outcomes", part, take, lambda: bool(found), around=around)
-        if any(each.outcome == DEAD_LETTER for each in found):
-            # The offsets of the group may have been reset later, to process it once more.
-            reader.read("outcomes", part, take, lambda: any(each.outcome == ACKED for each in found))
+        if found and (_last(found).outcome == DEAD_LETTER or has_letter_since(_last(found).end)):
+            reader.read("outcomes", part, take)
         if found:
-            break
-    return max(found, key=lambda each: (each.outcome == ACKED, each.end), default=None)
+            return _last(found)
+    return None
+
+
+def _last(outcomes: Iterable[OutcomeRecord]) -> OutcomeRecord:
+    return max(outcomes, key=lambda each: each.end)
 
 
 def dead_letter(reader: BlockReader, offset_ranges: Mapping[Place, range], message: SourceMessage) -> DeadLetter | None:

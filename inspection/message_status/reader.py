@@ -199,11 +199,16 @@ class StatusReader:
         around = {place: offsets.start for place, offsets in later.items()}
         # A spout has it in the first ones, unless its partitioner was set, or the topic had fewer partitions.
         parts = [{place: whole[place] for place in near}, {place: _near(whole[place], around[place]) for place in far}]
-        return outcome_of(self._reader, parts, around, message, topic)
 
-    def _letter(self, message: SourceMessage) -> DeadLetter | None:
-        # All of them: the clock of the message's producer may be wrong.
-        return dead_letter(self._reader, self._reader.offset_ranges([(dead_letters_topic(self._topology), 0)]), message)
+        def has_letter_since(since_ms: int) -> bool:
+            return self._letter(message, since_ms) is not None
+
+        return outcome_of(self._reader, parts, around, message, topic, has_letter_since)
+
+    def _letter(self, message: SourceMessage, since_ms: int | None = None) -> DeadLetter | None:
+        """The last dead letter of a message; of all, because the clock of its producer may be wrong, unless given."""
+        letters = self._reader.offset_ranges([(dead_letters_topic(self._topology), 0)], since_ms)
+        return dead_letter(self._reader, letters, message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,13 @@ class Answered(NamedTuple):
     Attributes:
         offset: the offset of a message, in any partition, which the root contains.
         root: the root of the tree that it belongs to.
-        value: the value of the record.
+        value: the value of the record; None where an attempt begins that has the root of an earlier one, whose answers
+            do not count.
     """
 
     offset: int
     root: int
-    value: bytes
+    value: bytes | None
 
 
 class Ended(NamedTuple):
@@ -140,6 +141,12 @@ class Calls:
 
     def _answered(self, record: Answered) -> None:
         offset, root, value = record
+        if value is None:
+            if (of := self._offsets.get(offset)) is not None:
+                of.answers.pop(root, None)
+            if root in (kept := self._answers.get(offset, {})):
+                self._forget_answer(kept[root][0], offset, root)
+            return
         if (of := self._offsets.get(offset)) is not None:
             of.answers[root] = value
         if self._unreported:

@@ -38,6 +38,8 @@ class RecordReader:
             kind, root = kind_of(headers), root_of_key(record.key())
             if kind == "answer" and root is not None:
                 found.append(Answered(self._offset(root), root, record.value() or b"null"))
+            elif kind == "attempt" and root is not None:
+                found.append(Answered(self._offset(root), root, None))
             elif kind == "outcome" and self._target.own.have(record.headers()):
                 found += filter(None, [self._ended(record, root)])
         return found

@@ -62,10 +62,26 @@ class OutcomeWriter:
         self._partitions, self._done, self._clock = partitions, done, clock
         self._open: dict[int, _Open] = {}
         self._failures: dict[int, Failure] = {}
+        self._repeated: dict[int, bool] = {}  # messages that get a root again: whether the record of that is delivered
 
     def begun(self, key: int, record: Record) -> None:
         """Notes a message that this owner emits for the first time."""
         self._open[key] = _Open(record.key(), self._clock())
+
+    def begins_again(self, key: int, root: int) -> bool:
+        """Whether a message may be emitted with a root that an earlier attempt has had.
+
+        Before, a record must be delivered behind the answers of that attempt, so that they no longer count; the first
+        call sends it.
+        """
+        if self._answers is None or self._repeated.get(key):
+            self._repeated.pop(key, None)
+            return True
+        if key not in self._repeated:
+            self._repeated[key] = False
+            at = self._answers, answer_partition(root, self._ack_partitions), tree_key(root)
+            self._send(*at, b"", [kind_header("attempt"), *self._headers], partial(self._repeat_delivered, key))
+        return False
 
     def failed(self, key: int, failure: Failure) -> None:
         """Notes the failure of a message, which is delivered again or given up."""
@@ -95,6 +111,7 @@ class OutcomeWriter:
         now = self._clock()
         message_key, first_emit = self._open.pop(key, _Open(None, now))
         failure, failures = self._failures.pop(key, None), each.failures(offset)
+        self._repeated.pop(key, None)
         component = self._component if reason else ""
         if failure is not None:
             reason, component = reason or failure.reason.word, failure.component
@@ -137,5 +154,14 @@ class OutcomeWriter:
                 topic, _ANY_PARTITION, None, without_key, self._headers, partial(self._delivered, key, topic, None)
             )
         else:
-            partition = _ANY_PARTITION if message is None else message.partition()
-            self._dead_letters.failure = DeliveryError("an outcome", topic, partition, error)
+            self._undeliverable(topic, error, message)
+
+    def _repeat_delivered(self, key: int, error: Any, message: Any) -> None:
+        if error is not None:
+            self._undeliverable(self._answers or "", error, message)
+        elif key in self._repeated:
+            self._repeated[key] = True
+
+    def _undeliverable(self, topic: str, error: Any, message: Any) -> None:
+        partition = _ANY_PARTITION if message is None else message.partition()
+        self._dead_letters.failure = DeliveryError("an outcome", topic, partition, error)

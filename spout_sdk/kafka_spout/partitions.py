@@ -245,6 +245,11 @@ class OwnedPartition:
         """The `position_word` of a delivery after `failures` failures."""
         return self._word | offset << OFFSET_SHIFT | (self._first_attempt + _number(failures)) % MAX_ATTEMPTS
 
+    @staticmethod
+    def repeats_root(failures: int) -> bool:
+        """Whether a delivery after `failures` failures has the root of an earlier one by this owner."""
+        return failures >= MOST_RESERVED
+
     def reserve(self) -> None:
         """Takes more attempts; they may be used once `commit` is committed."""
         self._reserved = min(self._reserved + RESERVED, MOST_RESERVED)

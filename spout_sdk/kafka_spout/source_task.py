@@ -350,6 +350,9 @@ class SourceTask(SpoutAdapter):
                 return False
         word = each.word(offset, failures)
         (root,) = roots_of_words([word], [each.topic_key], self._ack_partitions).tolist()
+        if self._outcomes is not None and each.repeats_root(failures) and not self._outcomes.begins_again(key, root):
+            self._replays.postpone(key, self._clock())
+            return False
         if not self._messages.emit(record, key, root):
             return False
         self._replays.emitted(key)

@@ -8,6 +8,7 @@ import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -104,6 +105,18 @@ def test_a_message_is_answered_with_its_outcome(outcomes: Outcomes) -> None:
         assert (status, body["outcome"], body["answer"], body["offset"]) == (200, "acked", {"euros": 1.5}, 5)
         post(served.port)
         assert outcomes.sent == [(b"3 apples", "order-1", 2.5), (b"3 apples", None, 3.0)]
+
+
+def test_half_of_a_surrogate_pair_passes_in_an_answer_and_in_a_failure(outcomes: Outcomes) -> None:
+    """JSON may have one, and UTF-8 cannot encode it."""
+    for outcome, status in (
+        (replace(ACKED, answer="\ud83d"), 200),
+        (DeadLetterError(replace(DEAD, failure="\ud83d")), 422),
+    ):
+        outcomes.outcome = outcome
+        with serving(outcomes) as served:
+            found, body, _ = post(served.port, "?key=%ED%A0%BD")
+        assert (found, "\ud83d" in body.values()) == (status, True)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from spout_sdk import (
     ArrowBolt,
     AsyncBolt,
     BasicBolt,
+    FailTupleError,
     KafkaSpout,
     RetryPolicy,
     StatefulBolt,
@@ -86,12 +87,13 @@ def cluster_of(
     topics: str | list[str] = "orders",
     ack_partitions: int = 4,
     max_retries: int | None = None,
+    delay: float = 0.0,
     translate: Any = None,
     **options: Any,
 ) -> SimulatedCluster:
     """A spout `orders`, and these bolts behind it, with the names `bolt`, `bolt-1` and so on."""
     builder = TopologyBuilder("t", guarantee=guarantee, ack_partitions=ack_partitions)
-    retry = RetryPolicy(initial_delay=0, delay_period=0, max_retries=max_retries)
+    retry = RetryPolicy(initial_delay=delay, delay_period=delay, max_delay=delay, max_retries=max_retries)
     builder.set_spout("orders", KafkaSpout(topics, retry=retry, translate=translate), **options)
     for number, bolt in enumerate(bolts):
         declarer = builder.set_bolt(f"bolt-{number}" if number else "bolt", bolt)
@@ -139,6 +141,48 @@ def test_the_outcome_of_a_replayed_message_is_behind_the_answer_of_the_tree_that
         assert kinds == ["answer", "answer", "outcome"]
         first, second, ended = (root_of_key(each.key()) for each in records)
         assert first != second == ended
+
+
+class AnswersSome(BasicBolt):
+    """Answers a message in some attempts, with their numbers."""
+
+    answers = True
+    attempts: ClassVar[list[int]] = []
+
+    def prepare(self, context: Any) -> None:
+        self.seen = 0
+
+    def execute(self, tuple_: Any, collector: Any) -> None:
+        self.seen += 1
+        if self.seen in self.attempts:
+            collector.answer(self.seen)
+
+
+class FailsOften(BasicBolt):
+    """Fails 16 attempts."""
+
+    def prepare(self, context: Any) -> None:
+        self.left = 16
+
+    def execute(self, tuple_: Any, collector: Any) -> None:
+        self.left -= 1
+        if self.left >= 0:
+            raise FailTupleError("not yet")
+
+
+@GUARANTEES
+@pytest.mark.parametrize(("attempts", "answer"), [([2], None), ([2, 17], 17)])
+def test_an_answer_of_an_attempt_whose_root_a_later_one_has_again_does_not_count(
+    attempts: list[int], answer: int | None, guarantee: Guarantee
+) -> None:
+    AnswersSome.attempts = attempts
+    with cluster_of(AnswersSome, FailsOften, guarantee=guarantee, ack_partitions=1, delay=4.0) as cluster:
+        cluster.produce("orders", "a")
+        cluster.advance(80.0)
+        answers = [each for each in cluster.records("t.answers") if kind_of(dict(each.headers() or ())) == "answer"]
+        assert len({each.key() for each in answers}) == 1, "the same root"
+        assert (found := cluster.message_outcome("orders", 0)) is not None
+        assert (found.attempts, found.answer) == (17, answer)
 
 
 def test_a_message_that_ends_without_a_tree_has_an_outcome_without_a_root() -> None:

@@ -32,7 +32,7 @@ class Message:
 
     @property
     def answer(self) -> bytes | None:
-        """The last answer of the tree that was acked."""
+        """The last answer of the tree that was acked; None if its root was used again after it."""
         answers = [each.value for each in self.records if isinstance(each, Answered) and each.root == self.roots[-1]]
         return answers[-1] if answers else None
 
@@ -47,7 +47,9 @@ def messages(draw: st.DrawFn) -> list[Message]:
         message = Message(partition, offset, draw(st.booleans()), [*range(root, root + attempts)])
         root += attempts
         answered = draw(st.lists(st.sampled_from(message.roots), max_size=4))
-        message.records = [Answered(offset, each, b"%d" % number) for number, each in enumerate(answered)]
+        # Without a value: an attempt begins that has the root of an earlier one.
+        values = [None if draw(st.integers(0, 3)) == 0 else b"%d" % number for number in range(len(answered))]
+        message.records = [Answered(offset, each, value) for each, value in zip(answered, values, strict=True)]
         message.records.append(Ended(outcome(partition, offset, attempts), message.roots[-1]))
         if draw(st.booleans()):  # a spout that was killed writes another outcome
             message.records.append(Ended(outcome(partition, offset, attempts + 1), message.roots[-1]))

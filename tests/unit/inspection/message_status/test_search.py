@@ -83,7 +83,7 @@ class Logs:
         what: str,
         offset_ranges: Mapping[Place, range],
         take: Callable[[Any], None],
-        enough: Callable[[], bool],
+        enough: Callable[[], bool] = lambda: False,
         *,
         around: Mapping[Place, int] | None = None,
     ) -> None:
@@ -146,10 +146,11 @@ def _outcomes(written: Mapping[tuple[Place, int], tuple[bytes | None, OutcomeRec
     return logs
 
 
-def _found(logs: Logs, middle: int = 500_000) -> OutcomeRecord | None:
+def _found(logs: Logs, middle: int = 500_000, *, letter_ms: int = 0) -> OutcomeRecord | None:
     parts = [logs.offset_ranges(places) for places in OUTCOMES.places(KEY)]
     around = dict.fromkeys((LIKELY, OTHER, LAST), middle)
-    return outcome_of(logs, parts, around, MESSAGE, OUTCOMES)  # type: ignore[arg-type]
+    letters = lambda since_ms: letter_ms >= since_ms  # noqa: E731
+    return outcome_of(logs, parts, around, MESSAGE, OUTCOMES, letters)  # type: ignore[arg-type]
 
 
 def test_a_message_that_retention_has_deleted_is_found_by_its_outcome() -> None:
@@ -172,12 +173,16 @@ def test_an_outcome_is_found_near_the_time_of_its_message() -> None:
     assert _found(_outcomes({(LIKELY, 500_001): (KEY, OUTCOME._replace(offset=7))})) is None
 
 
-def test_a_message_that_was_acked_after_its_dead_letter_is_acked() -> None:
+def test_of_several_outcomes_of_a_message_the_last_one_counts() -> None:
     """The offsets of the group were reset, and the message was processed once more."""
-    letter, again = OUTCOME._replace(outcome="dead-letter"), OUTCOME._replace(end=90_000)
-    assert _found(_outcomes({(LIKELY, 500_001): (KEY, letter), (LIKELY, 999_000): (KEY, again)})) == again
-    later = letter._replace(end=90_000)
-    assert _found(_outcomes({(LIKELY, 500_001): (KEY, letter), (LIKELY, 999_000): (KEY, later)})) == later
+    letter = OUTCOME._replace(outcome="dead-letter")
+    for first, last in ((letter, OUTCOME), (letter, letter), (OUTCOME, letter)):
+        again = last._replace(end=90_000)
+        for at in (500_002, 999_000):
+            logs = _outcomes({(LIKELY, 500_001): (KEY, first), (LIKELY, at): (KEY, again)})
+            assert _found(logs, letter_ms=again.end) == again
+    logs = _outcomes({(LIKELY, 500_001): (KEY, letter._replace(end=90_000)), (LIKELY, 999_000): (KEY, OUTCOME)})
+    assert _found(logs) == letter._replace(end=90_000)
 
 
 def test_the_numbers_of_a_source_partition_have_that_of_the_spout() -> None:
