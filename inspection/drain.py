@@ -1,6 +1,7 @@
 """Whether a topology has reached the state that was requested, by the figures of its processes. Pure."""
 
 from inspection.notation import counted
+from inspection.unfinished_messages import Unfinished
 from inspection.view import ComponentView, Snapshot
 from tuple_tree.control import ControlState
 
@@ -8,7 +9,7 @@ from tuple_tree.control import ControlState
 def left_in_spouts(snapshot: Snapshot, state: ControlState) -> list[str]:
     """The unfinished work of spouts, a line each; empty if they emit nothing and their trees have ended.
 
-    A spout without a process emits nothing. What its last process had open is emitted again when it is started.
+    A spout without a process emits nothing; `left_in_sources` has what its last process had open.
     """
     lines: list[str] = []
     for spout in _of_kind(snapshot, "spout"):
@@ -22,7 +23,22 @@ def left_in_spouts(snapshot: Snapshot, state: ControlState) -> list[str]:
         if spout["pending"]:
             lines.append(f"spout {name}: {counted(spout['pending'], 'tree')} open")
         if state == "draining" and spout["retrying"]:
-            lines.append(f"spout {name}: {counted(spout['retrying'], 'failed message')} to be emitted again")
+            lines.append(f"spout {name}: {counted(spout['retrying'], 'message')} to be emitted again")
+    return lines
+
+
+def left_in_sources(unfinished: Unfinished, snapshot: Snapshot) -> list[str]:
+    """The messages that spouts have emitted and not committed as done, a line for each spout."""
+    running = {spout["name"] for spout in _of_kind(snapshot, "spout") if spout["processes"]}
+    lines: list[str] = []
+    for name, places in sorted(unfinished.items()):
+        (topic, partition), runs = min(places.items())
+        count = sum(end - begin for of_place in places.values() for begin, end in of_place)
+        remedy = "" if name in running else "; none of its processes runs: start it, and it emits them again"
+        lines.append(
+            f"spout {name}: {counted(count, 'emitted message')} not committed as done, the first one at offset "
+            f"{runs[0][0]} of {topic}[{partition}]{remedy}"
+        )
     return lines
 
 

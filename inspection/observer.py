@@ -16,6 +16,7 @@ from inspection.health.observation import Observation, OpenMessage
 from inspection.health.verdict import judge
 from inspection.open_messages import OpenMessages
 from inspection.topology_status import ClusterStatus, lags_of
+from inspection.unfinished_messages import Unfinished, UnfinishedMessages
 from inspection.view import Snapshot, TopologyView
 from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.errors import GONE, BrokerError, TopicsError
@@ -85,6 +86,7 @@ class Observer:
         self._lags_due = Interval(_LAGS_SECONDS, time.monotonic)
         self._lags = LagReadings()
         self._messages = OpenMessages(kafka)
+        self._unfinished = UnfinishedMessages(self._status, manifest)
         self._open: tuple[OpenMessage, ...] = ()
         self._control: ControlState = "running"
         self._control_due = Interval(_CONTROL_SECONDS, time.monotonic)
@@ -182,6 +184,15 @@ class Observer:
             self.problem = str(error)
             self.view.feed_lags({}, None)
             self._lags.forget()
+
+    def read_unfinished(self) -> Unfinished:
+        """The messages of sources that are emitted and not committed as done; `problem` is why they are not known."""
+        try:
+            self.problem = ""
+            return self._unfinished.read()
+        except BrokerError as error:
+            self.problem = str(error)
+            return {}
 
     def _read_control(self) -> None:
         """Reads the requested state now and then, and at once if a component has no process: it may be stopped."""

@@ -69,7 +69,7 @@ class ClusterStatus:
             if group is not None:
                 read[group] += places[topic]
         external = {component_group(each.topology, it.name) for each, _ in own for it in each.components if it.external}
-        offset_ranges = self._offset_ranges([place for of_topic in places.values() for place in of_topic])
+        offset_ranges = self.offset_ranges([place for of_topic in places.values() for place in of_topic])
         members = self.members(read) if with_members else dict.fromkeys(read)
         committed = commits_of(self._admin, read) if with_members else self.commits.of(read)
 
@@ -115,7 +115,7 @@ class ClusterStatus:
         topics: dict[tuple[str, str], list[PartitionStatus]] = defaultdict(list)
         for group, of_group in (commits_of(self._admin, groups) if commits is None else commits).items():
             places = [place for place in sorted(of_group) if place[0] not in own]
-            for place, (begin, end) in sorted(self._offset_ranges(places, only_known=True).items()):
+            for place, (begin, end) in sorted(self.offset_ranges(places, only_known=True).items()):
                 commit = of_group[place]
                 topics[place[0], group].append(PartitionStatus.of(place[1], begin, end, commit, commit.offset))
         found = (
@@ -169,7 +169,7 @@ class ClusterStatus:
         of_tasks = {bolt: {one.partition: one.lag for one in of} for bolt, of in tasks.items()}
         return TopologyLags(lags, dead_letters, of_tasks, done, status.topics, tuple(all_sources))
 
-    def _offset_ranges(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
+    def offset_ranges(self, places: list[Place], *, only_known: bool = False) -> dict[Place, tuple[int, int]]:
         """The begin and the end of partitions, except partitions that do not exist.
 
         Waits for partitions that have no leader yet. With `only_known` it neither waits nor raises: partitions without

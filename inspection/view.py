@@ -69,7 +69,7 @@ class ComponentView(TypedDict):
     execute_at: str  # the first tuple of the call, and the line of code
     paused_seconds: float  # seconds for which a task of a bolt has paused because its calls raise
     paused_by: str  # which task, the exception, and when it tries again
-    retrying: int  # tuples of a bolt that wait to be executed again; failed messages that a `KafkaSpout` has to emit
+    retrying: int  # tuples of a bolt that wait to be executed again; open messages of a `KafkaSpout` without a tree
     control: list[str]  # the requested states that the processes of a spout have read
     failing: bool  # whether a bolt fails all that it executes
     max_pending: int | None  # trees that the owned tasks of a spout may have open

@@ -19,15 +19,19 @@ otherwise (`offsets.retention.minutes`)."""
 
 ATTEMPT: Final = "attempt"
 """A spout: the first attempt that no owner of the partition has used."""
+BEGIN: Final = "begin"
+"""A spout: the offset before which no owner of the partition has emitted a message."""
 DONE: Final = "done"
 """The text of a `DoneSet`."""
+EMITTED: Final = "emitted"
+"""A spout: the offset from which on no owner of the partition has emitted a message."""
 NOTICES: Final = "notices"
 """A Spark spout: the offset of its notices from which the outcomes of open messages have to be read."""
 READ: Final = "read"
 """A bolt with windows: the last offset that was read, a colon, and the state of its windows."""
 
 _VERSION: Final = "2"
-_NAMES: Final = frozenset((ATTEMPT, DONE, NOTICES, READ))
+_NAMES: Final = frozenset((ATTEMPT, BEGIN, DONE, EMITTED, NOTICES, READ))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ class OffsetManager:
     Args:
         offset: the committed one; None for none.
         runs: past it, of offsets that are done.
+        started_to: after the last offset that another owner has started; it is open if it is in no run.
 
     Attributes:
         open_count: how many offsets are open.
@@ -37,20 +38,23 @@ class OffsetManager:
 
     __slots__ = ("_begins", "_ends", "_first", "_known_to", "open_count", "read_to")
 
-    def __init__(self, offset: int | None = None, runs: Runs = ()) -> None:
+    def __init__(self, offset: int | None = None, runs: Runs = (), started_to: int = 0) -> None:
         # Begins and ends of open intervals, from `_first` on: two lists of numbers are searched without objects.
         self._begins: list[int] = []
         self._ends: list[int] = []
         self._first = 0
         self.open_count = 0
         self.read_to: int | None = None
-        self._known_to = offset  # after the last offset that was started, or is in the runs
+        self._known_to = offset  # after the last offset that any owner has started
         for begin, end in runs:
             if offset is None or end <= offset:
                 continue
             if begin > (known_to := self._known_to or offset):
                 self._open(known_to, begin)
             self._known_to = end
+        if self._known_to is not None and self._known_to < started_to:
+            self._open(self._known_to, started_to)
+            self._known_to = started_to
 
     def start(self, offset: int) -> bool:
         """Opens an offset; they must come in rising order. Returns False if it is done already.

@@ -61,7 +61,8 @@ def drain(
 ) -> None:
     """Drain a topology: its spouts emit no new messages; open messages are processed, and failed ones emitted again.
 
-    It is drained when no tree is open, no message waits for a retry, and the inboxes of its bolts have no lag.
+    It is drained when no tree is open, all emitted messages are committed as done, and the inboxes of its bolts have no
+    lag.
     """
     _change(loaded, name, "draining", timeout if wait else None, as_json=json_)
 
@@ -163,12 +164,18 @@ def _await(kafka: Any, manifest: "Manifest", state: "ControlState", seconds: flo
 
 
 def _left(seen: "Observer", state: "ControlState") -> list[str]:
-    from inspection.drain import holding_up, left_in_bolts, left_in_spouts, running
+    from inspection.drain import holding_up, left_in_bolts, left_in_sources, left_in_spouts, running
 
     snapshot = seen.snapshot()
     if state == "stopped":
         return running(snapshot)
     if left := left_in_spouts(snapshot, state):
         return left + holding_up(snapshot)
+    if state == "draining":
+        unfinished = seen.read_unfinished()
+        if seen.problem:
+            return [seen.problem]
+        if left := left_in_sources(unfinished, snapshot):
+            return left
     seen.read_lags()  # those from before may be older than the last tree
     return [seen.problem] if seen.problem else left_in_bolts(seen.snapshot())

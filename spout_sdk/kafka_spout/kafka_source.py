@@ -17,11 +17,13 @@ from kafka_clients.errors import GONE, REFUSED
 from kafka_clients.group_consumer import GroupConsumer, first_error
 from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.errors import AccessError, BrokerError, TopicsError
+from spout_sdk.errors import AccessError, BrokerError, TopicsError, UnsupportedVersionError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings, watching_client
-from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourceCommit, SourcePartition
+from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
 from tuple_tree.commit_metadata import Commit
+from tuple_tree.errors import CommitError
+from tuple_tree.source_commits import SourceCommit
 
 logger = get_logger("spout_sdk.kafka_spout")
 
@@ -94,7 +96,7 @@ class KafkaSource:
         except KafkaException as error:
             raise _unreadable(f"offsets of group {self._group}", error.args[0]) from error
         return {
-            SourcePartition(each.topic, each.partition): SourceCommit.read(each.offset, each.metadata)
+            SourcePartition(each.topic, each.partition): _read(each.offset, each.metadata)
             for each in answers
             if each.offset >= 0
         }
@@ -199,6 +201,13 @@ def _unreadable(what: str, error: KafkaError, topic: str | None = None) -> Broke
     if topic is not None and error.code() in GONE:
         return TopicsError(topic, "does not exist, or has lost partitions: create it, or name another")
     return BrokerError(f"{what} cannot be read: {error.str()}; check the brokers and the settings")
+
+
+def _read(offset: int, metadata: str | None) -> SourceCommit:
+    try:
+        return SourceCommit.read(offset, metadata)
+    except CommitError as error:
+        raise UnsupportedVersionError(str(error)) from error
 
 
 def _positions(commits: Mapping[SourcePartition, Commit]) -> list[TopicPartition]:

@@ -64,6 +64,11 @@ class OutcomeWriter:
         self._failures: dict[int, Failure] = {}
         self._repeated: dict[int, bool] = {}  # messages that get a root again: whether the record of that is delivered
 
+    @property
+    def undelivered(self) -> int:
+        """How many messages have ended, with outcomes that are not delivered yet."""
+        return len(self._undelivered)
+
     def begun(self, key: int, record: Record) -> None:
         """Notes a message that this owner emits for the first time."""
         self._open[key] = _Open(record.key(), self._clock())

@@ -4,6 +4,9 @@ An owner of a partition must not use a root that may still be open in a ledger u
 mix the edges of two deliveries and could only time out. So the numbers of attempts continue from owner to owner: the
 metadata of the committed offset has the first unused one, and a new owner commits a reservation of some before it emits
 a message. See ADR 10.
+
+In the same way, the metadata has an offset up to which messages may have been emitted, and an owner commits a higher
+one before it emits beyond it. So a new owner knows which messages an earlier owner may have left open. See ADR 32.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,17 +15,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from spout_sdk.errors import TopicsError, UnsupportedVersionError
+from spout_sdk.errors import TopicsError
 from spout_sdk.records import Record
-from tuple_tree.commit_metadata import ATTEMPT, DONE, LARGEST_METADATA, Commit, read_commit_metadata
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.errors import CommitError
 from tuple_tree.offsets import OffsetManager
 from tuple_tree.positions import MAX_ATTEMPTS, MAX_OFFSET, MAX_PARTITIONS, OFFSET_SHIFT, Position, position_word
+from tuple_tree.source_commits import SourceCommit
 
 KEY_SHIFT: Final = 40  # the key of a message is `number << KEY_SHIFT | offset`
 _OFFSET_MASK: Final = MAX_OFFSET - 1
 RESERVED: Final = 4  # attempts that an owner takes at once: the first delivery and three retries
+LEAST_AHEAD: Final = 10  # offsets that an owner may emit without another commit, at least
+MOST_AHEAD: Final = 1_000_000
+AHEAD_SECONDS: Final = 1.0  # an owner that needs more within this time takes twice as many, and otherwise half
 MOST_RESERVED: Final = 16  # attempts of an owner; further retries use these again, whose trees have failed long ago
 
 
@@ -32,36 +37,6 @@ class SourcePartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]"
-
-
-@dataclass(frozen=True, slots=True)
-class SourceCommit:
-    """The commit of the group for a partition: which messages are done, and how often open ones have failed."""
-
-    done: DoneSet
-    next_attempt: int | None = None
-    """The first attempt that no owner of the partition has used; None if another program committed."""
-
-    @property
-    def offset(self) -> int:
-        """All messages before it are done."""
-        return self.done.offset
-
-    def made(self, room: int = LARGEST_METADATA) -> Commit:
-        """The commit as Kafka takes it; its metadata has `room` bytes at most."""
-        texts = {} if self.next_attempt is None else {ATTEMPT: str(self.next_attempt)}
-        return Commit.of(self.done, texts, room)
-
-    @classmethod
-    def read(cls, offset: int, metadata: str | None) -> "SourceCommit":
-        """Reads a committed offset and its metadata; raises `UnsupportedVersionError` if they cannot be read."""
-        try:
-            texts = read_commit_metadata(offset, metadata) or {}
-            done = DoneSet.read(offset, texts.get(DONE, ""))
-        except CommitError as error:
-            raise UnsupportedVersionError(str(error)) from error
-        digits = texts.get(ATTEMPT, "")
-        return cls(done, int(digits) % MAX_ATTEMPTS if digits.isascii() and digits.isdigit() else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +96,13 @@ def start_offset(
 
 
 class OwnedPartition:
-    """A source partition of a task: its open messages, and the attempts that may be used."""
+    """A source partition of a task: its open messages, and the attempts that may be used.
+
+    Attributes:
+        inherited_to: after the last message that an earlier owner may have emitted.
+        read_to: after the last message that was emitted.
+        may_emit_to: messages before this offset may be emitted without another commit.
+    """
 
     def __init__(
         self,
@@ -130,6 +111,7 @@ class OwnedPartition:
         spout: int,
         topic_key: int,
         start: int,
+        end: int,
         committed: SourceCommit | None,
         *,
         is_replayed: bool,
@@ -137,15 +119,21 @@ class OwnedPartition:
     ) -> None:
         committed = committed or SourceCommit(DoneSet(start))
         first_attempt = committed.next_attempt or 0
+        # Without an attempt, no owner has committed: this one is the first, or an operator has reset the offset.
+        self._begin = start if committed.next_attempt is None else committed.begin
+        emitted_to = max(min(end, committed.emitted_to), committed.done.known_to) if is_replayed else start
+        self.inherited_to = max(start, emitted_to)
         self._is_replayed = is_replayed
         self.at = at
         self.topic_key = topic_key
         self.key_base = number << KEY_SHIFT
-        self.offsets = OffsetManager(start, committed.done.runs)
+        self.offsets = OffsetManager(start, committed.done.runs, self.inherited_to)
         # Failures of open messages, by offset: under all owners, as committed, and under this one, to number attempts.
         self._failures = {at: count for at, count in committed.done.failures.items() if at >= start}
         self._own_failures: dict[int, int] = {}
-        self.read_to = start  # after the last message that was emitted
+        self.read_to = start
+        self.may_emit_to = self._emitted_to = self.inherited_to
+        self._ahead, self._extended_at = LEAST_AHEAD, 0.0
         self.is_paused = False
         # The done set that transactions have committed; None without transactions.
         self.committed: DoneSet | None = committed.done if is_transactional else None
@@ -162,17 +150,39 @@ class OwnedPartition:
     @property
     def commit(self) -> SourceCommit:
         """The commit of messages that are done, or were emitted if trees are not tracked."""
-        offsets, next_attempt = self.offsets, self.next_attempt
         if not self._is_replayed:
-            return SourceCommit(DoneSet(self.read_to), next_attempt)
-        committable: int = offsets.committable  # type: ignore[assignment]
-        return SourceCommit(DoneSet(committable, offsets.runs, failures=self._failures), next_attempt)
+            return self.commit_of(DoneSet(self.read_to))
+        committable: int = self.offsets.committable  # type: ignore[assignment]
+        return self.commit_of(DoneSet(committable, self.offsets.runs, failures=self._failures))
 
     @property
     def reservation(self) -> SourceCommit:
-        """A commit of reserved attempts, without messages that are done in the open transaction."""
-        done = self.commit.done if self.committed is None else self.committed
-        return SourceCommit(done, self.next_attempt)
+        """A commit of reserved attempts and offsets, without messages that are done in the open transaction."""
+        return self.commit if self.committed is None else self.commit_of(self.committed)
+
+    def commit_of(self, done: DoneSet) -> SourceCommit:
+        """A commit with a done set, the reserved attempts and the reserved offsets."""
+        return SourceCommit(done, self.next_attempt, self._begin, self._emitted_to if self._is_replayed else 0)
+
+    def extend(self, to: int, now: float) -> None:
+        """Takes the offsets before `to`, and about as many as it emits in a second; `extended` allows to emit them."""
+        is_fast = now < self._extended_at + AHEAD_SECONDS
+        self._ahead = min(2 * self._ahead, MOST_AHEAD) if is_fast else max(self._ahead // 2, LEAST_AHEAD)
+        self._emitted_to = max(self._emitted_to, to + self._ahead)
+        self._extended_at = now
+
+    def extended(self) -> None:
+        """Notes that a commit with the offsets of `extend` has succeeded."""
+        self.may_emit_to = self._emitted_to
+
+    def trim(self) -> None:
+        """Gives back the offsets that were not emitted; a message beyond is emitted after another `extend`."""
+        self.may_emit_to = self._emitted_to = max(self.read_to, self.inherited_to)
+
+    @property
+    def has_inherited(self) -> bool:
+        """Whether messages that an earlier owner may have emitted were not read yet."""
+        return self._is_replayed and self.read_to < self.inherited_to
 
     @property
     def has_failures(self) -> bool:

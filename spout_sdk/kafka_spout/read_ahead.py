@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions
+from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, SourcePartition
 from spout_sdk.records import Record
 from tuple_tree.ids import IdColumn
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, roots_of_words
@@ -66,6 +66,32 @@ class ReadAhead:
             self._runs.append(Run(of, int(offsets[begin]), records[begin:end], self._roots(of, offsets[begin:end])))
             begin = end
         self._size += len(records)
+
+    @property
+    def first(self) -> Run:
+        return self._runs[0]
+
+    def take_inherited(self, most: int) -> Run | None:
+        """Removes and returns messages that an earlier owner may have emitted, at most `most`; None without any."""
+        for index, run in enumerate(self._runs):
+            count = min(most, run.of.inherited_to - run.offset, len(run.records))
+            if count > 0:
+                del self._runs[index]
+                if count < len(run.records):
+                    self._runs.insert(index, run.part(count))
+                self._size -= count
+                return run.part(0, count)
+        return None
+
+    def skip_inherited(self) -> set[SourcePartition]:
+        """The partitions with messages; the log has no inherited message any more before a first one beyond."""
+        seen: set[SourcePartition] = set()
+        for run in self._runs:
+            if run.of.at not in seen:
+                seen.add(run.of.at)
+                if run.offset >= run.of.inherited_to:
+                    run.of.skip_to(run.of.inherited_to)
+        return seen
 
     def take(self, most: int) -> Run:
         """Removes and returns the first messages of the first run, at most `most`."""

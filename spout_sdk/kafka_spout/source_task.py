@@ -18,12 +18,11 @@ from spout_sdk.kafka_spout.partitions import (
     OffsetOutOfRange,
     OwnedPartition,
     OwnedPartitions,
-    SourceCommit,
     SourcePartition,
     owned_numbers,
     start_offset,
 )
-from spout_sdk.kafka_spout.read_ahead import ReadAhead
+from spout_sdk.kafka_spout.read_ahead import ReadAhead, Run
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
 from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout
 from spout_sdk.records import Record
@@ -33,6 +32,7 @@ from tuple_tree.commit_metadata import REFRESH_SECONDS, Commit
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import WireError
 from tuple_tree.positions import first_position, roots_of_words, topic_key
+from tuple_tree.source_commits import SourceCommit
 
 logger = get_logger("spout_sdk.kafka_spout")
 
@@ -100,6 +100,7 @@ class SourceTask(SpoutAdapter):
         self._refresh_at = self._clock() + REFRESH_SECONDS
         self._buffer = ReadAhead(self._partitions, context.manifest.ack_partitions, has_roots=self.is_replayed)
         self._held: dict[SourcePartition, Commit] = {}
+        self._ends: dict[SourcePartition, int] = {}  # of partitions with messages in the buffer
         # With at_most_once, the ends of reads that may be committed, by name.
         self._committed_to: dict[SourcePartition, int] = {}
         # Only a subclass defines `ack`; without one, a call for each message would do nothing.
@@ -128,20 +129,33 @@ class SourceTask(SpoutAdapter):
             return
         emitted, left = 0, most
         while buffer and (left > 0 or not emitted):
-            run = buffer.take(left if left > 0 else most)
+            count = left if left > 0 else most
+            if not self._may_emit(buffer.first, count):
+                return
+            run = buffer.take(count)
             left -= len(run.records)
             emitted += self._messages.emit_run(run)
 
     def emit_failed(self, calls: int, limit: int) -> None:
         for each in self._replays.take(self._room(calls, limit), limit, has_new=False):
             self._emit_again(*each)
+        if (most := self._room(calls, limit)) > 0 and any(each.has_inherited for each in self._partitions):
+            run = self._buffer.take_inherited(most)
+            if run is None and self._read_ahead(is_draining=True):
+                run = self._buffer.take_inherited(most)
+            if run is not None:
+                self._messages.emit_run(run)
 
     def _room(self, calls: int, limit: int) -> int:
         return min(calls, limit - len(self._task.open_trees))
 
     @property
     def retrying(self) -> int:
-        return len(self._replays)
+        if not self.is_replayed:
+            return 0
+        # Messages that have ended, and whose outcomes are not delivered yet, are neither open trees nor emitted again.
+        ended = 0 if self._outcomes is None else self._outcomes.undelivered
+        return max(0, sum(each.offsets.open_count for each in self._partitions) - len(self._task.open_trees) - ended)
 
     def tick(self, now: float) -> None:
         """Begins to read, commits, and reads failed messages again that are due."""
@@ -149,6 +163,9 @@ class SourceTask(SpoutAdapter):
             self._look_for_partitions(now)
         if not self._is_started:
             return
+        if self._task.control != "running":
+            for each in self._partitions:
+                each.trim()
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
             if self._mode != "at_most_once" and not self._is_transactional:
@@ -210,12 +227,17 @@ class SourceTask(SpoutAdapter):
 
     @property
     def done_mark(self) -> Any:
-        return [(each.read_to, each.offsets.committable, each.offsets.open_count) for each in self._partitions]
+        return [
+            (each.read_to, each.may_emit_to, each.offsets.committable, each.offsets.open_count)
+            for each in self._partitions
+        ]
 
     def release(self) -> None:
         """Commits done messages, before the task ends or moves to another process; does nothing with transactions."""
         if self._is_transactional:
             return
+        for each in self._partitions:
+            each.trim()
         # With at_most_once, sets offsets back to the first messages that were not emitted: the next owner reads them.
         while commits := self._commits():
             room = self._source.metadata_room
@@ -276,10 +298,11 @@ class SourceTask(SpoutAdapter):
         added: dict[SourcePartition, OwnedPartition] = {}
         for at, number in numbers.items():
             found = committed.get(at)
-            start, lost = start_offset(at, first_poll, found, self._source.bounds(at))
+            bounds = self._source.bounds(at)
+            start, lost = start_offset(at, first_poll, found, bounds)
             if lost and found is not None:
                 self._skip_deleted(OffsetOutOfRange(at, found.offset, start))
-            place = (at, number, self._number, keys[at.topic], start, found)
+            place = (at, number, self._number, keys[at.topic], start, bounds[1], found)
             added[at] = OwnedPartition(*place, is_replayed=self.is_replayed, is_transactional=self._is_transactional)
         # Commits where it begins, and the attempts that it takes, before it emits a message.
         if not self._source.commit_now(self._made(added.values())):
@@ -295,22 +318,27 @@ class SourceTask(SpoutAdapter):
     def wait(self, seconds: float) -> bool:
         return bool(self._buffer) or self._read_ahead(seconds)
 
-    def _read_ahead(self, seconds: float = 0.0) -> bool:
-        """Fills the buffer, which is empty; partitions with too many uncommitted offsets are left out.
+    def _read_ahead(self, seconds: float = 0.0, *, is_draining: bool = False) -> bool:
+        """Reads messages; partitions with too many uncommitted offsets are left out.
 
-        Waits at most `seconds` for the first message.
+        The buffer is empty; but while the topology drains, it may have new messages, and only partitions with inherited
+        messages are read. Waits at most `seconds` for the first message.
         """
         if not self._is_started:
             return False
-        self._partitions.skip_to(self._source.take_ends())  # the buffer is empty: messages before the ends are emitted
+        self._ends |= self._source.take_ends()
+        # Messages before the end of a partition are emitted if the buffer has none of it.
+        buffered = self._buffer.skip_inherited()
+        self._partitions.skip_to({at: end for at, end in self._ends.items() if at not in buffered})
+        self._ends = {at: end for at, end in self._ends.items() if at in buffered}
         limit = READ if self._mode != "at_most_once" else _COMMITTED_READ
-        if self._most_uncommitted is not None:
-            for each in self._partitions:
-                if each.is_paused != (is_full := self._is_full(each)):
-                    each.is_paused = is_full
-                    (self._source.pause if is_full else self._source.resume)(each.at)
-                if not is_full:
-                    limit = min(limit, self._most_uncommitted - each.offsets.started_behind)
+        for each in self._partitions:
+            is_full = self._is_full(each)
+            if each.is_paused != (is_paused := is_full or (is_draining and not each.has_inherited)):
+                each.is_paused = is_paused
+                (self._source.pause if is_paused else self._source.resume)(each.at)
+            if self._most_uncommitted is not None and not is_full:
+                limit = min(limit, self._most_uncommitted - each.offsets.started_behind)
         records, out_of_range = self._source.read(limit, seconds)
         for gap in out_of_range:
             self._skip_deleted(gap)
@@ -320,7 +348,7 @@ class SourceTask(SpoutAdapter):
             ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
             for name, last in ends.items():
                 each = self._partitions.named[name]
-                self._held[each.at] = SourceCommit(DoneSet(last + 1), each.next_attempt).made()
+                self._held[each.at] = each.commit_of(DoneSet(last + 1)).made()
         return bool(records)
 
     def _is_full(self, of: OwnedPartition) -> bool:
@@ -335,6 +363,22 @@ class SourceTask(SpoutAdapter):
             self._hold_until = now + AGAIN_SECONDS
             return False
         self._held.clear()
+        return True
+
+    def _may_emit(self, run: Run, count: int) -> bool:
+        """Whether the commit has the first messages of a run as emitted; commits that if it has not."""
+        end = run.offset + min(count, len(run.records))
+        if not self.is_replayed or end <= run.of.may_emit_to:
+            return True
+        now = self._clock()
+        if now < self._hold_until:
+            return False
+        run.of.extend(end, now)
+        commit = run.of.reservation.made(self._source.metadata_room)
+        if not self._source.commit_now({run.of.at: commit}):
+            self._hold_until = now + AGAIN_SECONDS
+            return False
+        run.of.extended()
         return True
 
     # Messages that failed

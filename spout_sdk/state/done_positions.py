@@ -21,14 +21,16 @@ from kafka_clients.log_reader import LEADERLESS, Place, unanswered
 from kafka_clients.repeated_lines import EACH, get_logger
 from kafka_clients.topic_watch import Descriptions, describe_topics
 from spout_sdk.api.topology import Topology
-from spout_sdk.errors import AccessError, BrokerError, SpoutSdkError, TopicsError, UnsupportedVersionError
+from spout_sdk.errors import AccessError, BrokerError, SpoutSdkError, TopicsError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings, watching_client
-from spout_sdk.kafka_spout.partitions import SourceCommit, owned_numbers
+from spout_sdk.kafka_spout.partitions import owned_numbers
 from spout_sdk.state.source_topics import moved
 from spout_sdk.state.watermarks import SourceOffsets
 from tuple_tree.done_sets import DoneSet
+from tuple_tree.errors import CommitError
 from tuple_tree.names import component_group
 from tuple_tree.positions import PARTITION_BITS
+from tuple_tree.source_commits import SourceCommit
 
 logger = get_logger("spout_sdk.state")
 
@@ -50,6 +52,7 @@ class _Source:
 @dataclass(slots=True)
 class _Answer:
     done: dict[int, DoneSet] = field(default_factory=dict)
+    committed: dict[int, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -61,7 +64,7 @@ class DonePositions:
     A partition key is `spout << 12 | number of the partition`, as in the positions of messages.
 
     Attributes:
-        done: partition key → the done offsets in the last commit; for tasks that begin later.
+        done: partition key → the offsets in the last commit that were emitted and are done; for tasks that begin later.
         offsets: partition key → the committed offset, 0 if there is none, and the offset after the last message that
             can be read; of all partitions, from one request. Empty before the first answer.
         topics: spout → topic → the topic id, in the order in which the spout names them; empty before the first answer.
@@ -81,6 +84,7 @@ class DonePositions:
         self._reading: Future[_Answer] | None = None
         self._look_at = 0.0
         self.done: dict[int, DoneSet] = {}
+        self._committed: dict[int, int] = {}
         self._problems: list[str] = []
         self.offsets: Mapping[int, SourceOffsets] = {}
         self.topics: Mapping[str, Mapping[str, str]] = {}
@@ -110,9 +114,10 @@ class DonePositions:
         self._take_topics(answer.topics)
         new = {key: done for key, done in answer.done.items() if self.done.get(key) != done}
         self.done |= new
+        self._committed |= answer.committed
         if answer.ends:
-            offsets = {key: done.offset for key, done in self.done.items()}
-            self.offsets = {key: SourceOffsets(offsets.get(key, 0), end) for key, end in answer.ends.items()}
+            ends = answer.ends.items()
+            self.offsets = {key: SourceOffsets(self._committed.get(key, 0), end) for key, end in ends}
         return new or None
 
     def _take_topics(self, topics: Mapping[str, Mapping[str, str]]) -> None:
@@ -171,13 +176,14 @@ class _Reader:
                     continue
                 try:
                     read = SourceCommit.read(commit.offset, commit.metadata)
-                except UnsupportedVersionError as error:
+                except CommitError as error:
                     answer.problems.append(f"group {each.group}: {error}")
                     continue
                 # Without an attempt, another program has committed the offset: the spout may begin elsewhere.
                 self._read[key] = made
                 if read.next_attempt is not None:
-                    answer.done[key] = DoneSet(read.done.offset, read.done.runs)
+                    answer.done[key] = read.processed
+                    answer.committed[key] = read.offset
         try:
             # After the commits: `Watermarks.learn` requires this order.
             answer.ends = self._read_ends({place: key for of in keys.values() for key, place in of.items()})

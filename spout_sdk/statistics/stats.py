@@ -137,7 +137,8 @@ class Stats(Counts):
         pending: number of open trees of a spout, or of inputs of a bolt that are neither acked nor failed.
         in_windows: for a bolt with windows that hold its inputs, the number of held inputs, which `pending` includes.
         retrying: for a bolt, the number of tuples that wait to be executed again, which `pending` includes; for a
-            `KafkaSpout`, the number of failed messages that wait to be emitted again, which `pending` does not include.
+            `KafkaSpout`, the number of open messages without a tree, which `pending` does not include: they are emitted
+            again, or become dead letters.
         control: for a spout, the requested states that its processes have read; empty for bolts.
         paused_seconds: for a bolt, seconds for which a task has paused because its calls raise; 0 if none has.
         paused_by: the paused task, the exception, and when it tries again; empty if none has paused.

@@ -15,7 +15,6 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from spout_sdk import Exit, Stats, TopologyRunner, load_topology
-from spout_sdk.kafka_spout.partitions import SourceCommit
 from tests.chaos.arena import PARTS, Arena
 from tests.chaos.components import (
     CLOSING,
@@ -32,6 +31,7 @@ from tests.kafka.sdk_rig import Cluster, value, write
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
+from tuple_tree.source_commits import SourceCommit
 
 _CHUNK: Final = 200
 

@@ -13,11 +13,12 @@ from kafka_clients.group_consumer import GroupConsumer
 from spout_sdk import BrokerError, Record, TopicsError
 from spout_sdk.kafka.kafka_settings import consumer_settings
 from spout_sdk.kafka_spout.kafka_source import ROUND_SECONDS, KafkaSource
-from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourceCommit, SourcePartition
+from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourcePartition
 from tests.kafka.sdk_rig import write, write_in_transactions
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.done_sets import DoneSet
+from tuple_tree.source_commits import SourceCommit
 
 
 class Topic:

@@ -1,5 +1,6 @@
 """A topology that is paused, drained and stopped while `acker run` runs it; its state outlives its processes."""
 
+import json
 import os
 import re
 import signal
@@ -19,7 +20,9 @@ from tests.kafka.sdk_rig import Source, Use, write_in_transactions
 from tests.pages import ROOT
 from tests.unit.cli.running import RunningAcker, call_acker, command_line, descendants, is_alive, json_of, running_acker
 from tests.waiting import eventually
+from tuple_tree.done_sets import DoneSet
 from tuple_tree.names import component_group, tuples_topic
+from tuple_tree.source_commits import SourceCommit
 
 
 @pytest.fixture
@@ -90,6 +93,23 @@ def test_a_topology_without_processes_is_drained_and_its_record_goes_with_it(sou
         assert catalogue.topics()[inbox] == 3
     catalogue.withdraw(source.name)
     assert source.name not in catalogue.controls()
+
+
+def test_a_topology_is_not_drained_while_a_killed_spout_has_left_messages_open(source: Source) -> None:
+    source.feed([f"line {number}" for number in range(20)])
+    consumer = Consumer({**source.bootstrap, "group.id": component_group(source.name, source.manifest.spouts[0].name)})
+    end = consumer.get_watermark_offsets(TopicPartition(source.source, 0), timeout=10)[1]
+
+    def drained(done: DoneSet) -> Any:
+        made = SourceCommit(done, 4, emitted_to=100).made()
+        consumer.commit(offsets=[TopicPartition(source.source, 0, made.offset, made.metadata)], asynchronous=False)
+        wait = ("--wait", "--timeout", "0", "--json")
+        return json.loads(call_acker("topologies", "drain", source.name, *wait, servers=source.servers).stdout)
+
+    (left,) = drained(DoneSet(0, [(1, 2)]))["left"]
+    assert f"{end - 1} emitted messages not committed as done, the first one at offset 0 of {source.source}[0]" in left
+    assert drained(DoneSet(end))["is_done"]
+    consumer.close()
 
 
 def figures(source: Source) -> Any:

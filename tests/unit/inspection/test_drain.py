@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inspection.drain import holding_up, left_in_bolts, left_in_spouts, running
+from inspection.drain import holding_up, left_in_bolts, left_in_sources, left_in_spouts, running
 from inspection.view import Snapshot, TopologyView
 from spout_sdk import Stats
 from tests.unit.inspection.reports import NOW, lines, manifest, stats_record
@@ -33,7 +33,7 @@ LATE = replace(lines(5, pid=2), control=("running",), tasks=())
         (
             (replace(KNOWN, pending=1, retrying=2),),
             "draining",
-            ["1 tree open", "2 failed messages to be emitted again"],
+            ["1 tree open", "2 messages to be emitted again"],
         ),
         ((replace(KNOWN, control=("paused",), retrying=2),), "paused", []),
         ((), "draining", []),  # without a process nothing is emitted
@@ -43,6 +43,15 @@ def test_a_spout_is_done_when_all_its_processes_know_and_nothing_is_open(
     stats: tuple[Stats, ...], asked: Any, left: list[str]
 ) -> None:
     assert left_in_spouts(snapshot(*stats), asked) == [f"spout lines: {each}" for each in left]
+
+
+def test_emitted_messages_that_are_not_committed_as_done_are_left_with_or_without_a_process() -> None:
+    unfinished = {"lines": {("orders", 1): [(5, 7), (9, 10)], ("orders", 0): [(3, 4)]}}
+    left = "spout lines: 4 emitted messages not committed as done, the first one at offset 3 of orders[0]"
+    assert left_in_sources(unfinished, snapshot(KNOWN)) == [left]
+    start = "; none of its processes runs: start it, and it emits them again"
+    assert left_in_sources(unfinished, snapshot()) == [left + start]
+    assert left_in_sources({}, snapshot()) == []
 
 
 def test_a_bolt_is_done_when_its_inbox_is_committed() -> None:

@@ -6,10 +6,11 @@ import pytest
 
 from spout_sdk import TopologyError
 from spout_sdk.errors import TopicsError
-from spout_sdk.kafka_spout.partitions import SourceCommit, SourcePartition
+from spout_sdk.kafka_spout.partitions import SourcePartition
 from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tests.unit.sdk.memory_source import MemoryTopics
 from tuple_tree.done_sets import DoneSet
+from tuple_tree.source_commits import SourceCommit
 
 
 @pytest.mark.parametrize("mode", ["at_least_once", "no_guarantee"])

@@ -17,13 +17,14 @@ from acker_worker.fold import Step
 from acker_worker.ledger import LedgerSettings
 from spout_sdk import FailReason, RetryPolicy
 from spout_sdk.kafka_spout import source_task
-from spout_sdk.kafka_spout.partitions import SourceCommit, SourcePartition
+from spout_sdk.kafka_spout.partitions import SourcePartition
 from spout_sdk.spouts.spout_task import SpoutTask
 from tests.ack_log import START_MS, FoldedLog, acked_roots
 from tests.seeds import each_seed
 from tests.unit.sdk.kafka_spout_rig import Rig, notice
 from tests.unit.sdk.memory_source import MemoryTopics
 from tuple_tree import commit_metadata
+from tuple_tree.source_commits import SourceCommit
 
 MESSAGES = 100
 KILLS = 8
@@ -144,8 +145,14 @@ class Run:
         self.rig.task.emit(self.rng.randrange(1, 8))
         if self.rng.random() < 0.5:
             self.rig.task.flush()
+        emitted = [self.at(root) for each in sent[before:] for root in each.edges]
+        unknown = [(at, offset) for at, offset in emitted if offset >= self.emitted_to(at)]
+        assert not unknown, f"{unknown} are emitted, and no commit says that"
         again = self.done and {self.at(root) for each in sent[before:] for root in each.edges} & self.done
         assert not again, f"{again} were committed as done, and are emitted again"
+
+    def emitted_to(self, partition: int) -> int:
+        return self.rig.topics.commits[SourcePartition("source", partition)].emitted_to
 
     def know_done(self) -> None:
         """Reads what is committed."""

@@ -5,10 +5,11 @@ from itertools import pairwise
 import pytest
 
 from spout_sdk import DeliveryError, FailReason, RetryPolicy
-from spout_sdk.errors import UnsupportedVersionError
-from spout_sdk.kafka_spout.partitions import SourceCommit, SourcePartition
+from spout_sdk.kafka_spout.partitions import SourcePartition
 from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tuple_tree.done_sets import DoneSet
+from tuple_tree.errors import CommitError
+from tuple_tree.source_commits import SourceCommit
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=2)
 FOR_EVER = RetryPolicy(initial_delay=0, delay_period=0, max_retries=None)
@@ -224,9 +225,9 @@ def test_the_metadata_of_a_committed_offset_may_be_anything() -> None:
     assert [SourceCommit.read(5, metadata).next_attempt for metadata in ("2:attempt=7", "2:attempt=71")] == [7, 7]
     for metadata in ("", None, "2:attempt=", "2:attempt=-1", "1:other=5", "2:attempt=²"):
         assert SourceCommit.read(5, metadata) == SourceCommit(DoneSet(5), None)
-    with pytest.raises(UnsupportedVersionError, match=r"offset 5 has metadata of version 1, .* reads version 2"):
+    with pytest.raises(CommitError, match=r"offset 5 has metadata of version 1, .* reads version 2"):
         SourceCommit.read(5, "1:attempt=7")
-    with pytest.raises(UnsupportedVersionError, match="the commit at offset 5 has a set that cannot be read"):
+    with pytest.raises(CommitError, match="the commit at offset 5 has a set that cannot be read"):
         SourceCommit.read(5, "2:attempt=7;done=AQ")
 
 

@@ -16,13 +16,13 @@ from acker_worker.progress import Progress
 from inspection.dead_letters import DeadLetter, Replay, parse
 from spark_jobs.message_table import Prefix
 from spark_jobs.spout_offsets import prefix_of
-from spout_sdk.kafka_spout.partitions import SourceCommit
 from spout_sdk.records import MadeRecord
 from tests.packs import tuples_of
 from tuple_tree.commit_metadata import DONE, read_commit_metadata
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.manifest import Manifest
 from tuple_tree.process_stats import StatsRecord
+from tuple_tree.source_commits import SourceCommit
 from tuple_tree.streams import Field, Stream
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "vectors" / "version_1.json").read_text())
