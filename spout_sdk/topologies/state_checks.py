@@ -14,7 +14,7 @@ from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.components import BoltManifest, StateManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import results_topic
-from tuple_tree.state_guarantees import NOT_REPLAYED, ONCE, counted_again, external_reasons
+from tuple_tree.state_guarantees import NOT_REPLAYED, ONCE, counted_again, exceptions, external_reasons
 from tuple_tree.state_records import ValueCodec
 from tuple_tree.streams import DEFAULT_STREAM, Field, not_in_json
 
@@ -131,7 +131,7 @@ def _shown(fields: Sequence[Field]) -> str:
 def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) -> str:
     if not manifest.acking:
         return NOT_REPLAYED
-    reasons, free, states, custom = external_reasons(manifest, bolt.name), [], [], []
+    reasons, free = external_reasons(manifest, bolt.name), []
     for each in manifest.upstream(bolt.name):
         kind = made.get(each.name)
         kind = kind if isinstance(kind, type) else type(kind)
@@ -148,17 +148,7 @@ def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) 
             reasons.append(f"tuples of {each.name!r} come of several inputs")
         elif issubclass(kind, Bolt | BatchBolt):
             free.append(repr(each.name))
-        elif issubclass(kind, AnyStatefulBolt) and not issubclass(kind, AggregateBolt) and each.name != bolt.name:
-            states.append(repr(each.name))
-        if any(of.grouping == "custom" for of in getattr(each, "subscriptions", ())):
-            custom.append(repr(each.name))
     if reasons:
         return counted_again(reasons)
-    exceptions = []
-    if free:
-        exceptions.append(f"tuples that {', '.join(free)} anchors to several inputs are counted again if replayed")
-    if states:
-        exceptions.append(f"{', '.join(states)} must emit as many tuples for a replay, whatever the value is by then")
-    if custom:
-        exceptions.append(f"the custom grouping of {', '.join(custom)} must choose the same tasks for a replay")
-    return "; ".join([ONCE, *exceptions])
+    several = [f"tuples that {', '.join(free)} anchors to several inputs are counted again if replayed"] if free else []
+    return "; ".join([ONCE, *several, *exceptions(manifest, bolt.name)])

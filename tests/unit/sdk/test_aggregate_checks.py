@@ -7,6 +7,7 @@ import pytest
 from spout_sdk import (
     AggregateBolt,
     KafkaSpout,
+    StatefulBolt,
     TopologyBuilder,
     TopologyError,
     Tuple,
@@ -129,3 +130,25 @@ def test_a_stream_without_identities_is_said_so() -> None:
     building.set_spout("source", source(declare({"page": str, "at": int})))
     building.set_bolt("clicks", bolt()).fields_grouping("source", "page")
     assert "replays are counted again" in building.build().state_guarantees["clicks"]
+
+
+@pytest.mark.parametrize(
+    ("emit_on", "guarantee"),
+    [
+        ("close", "each tuple once"),
+        (
+            "change",
+            "each tuple once; 'clicks' emits the results of windows as they are by then",
+        ),
+    ],
+)
+def test_a_state_behind_windows_says_that_a_replay_may_have_other_results(emit_on: str, guarantee: str) -> None:
+    class Pages(StatefulBolt):
+        state = int
+
+        def update(self, value: int, tuple_: Tuple) -> int:
+            return value + 1
+
+    building = builder(bolt(emit_on=emit_on))
+    building.set_bolt("pages", Pages).fields_grouping("clicks", "page")
+    assert building.build().state_guarantees["pages"].partition(", so")[0] == guarantee

@@ -55,7 +55,10 @@ def chained_states() -> Topology:
         (words(), {"count": "each tuple once"}),
         (accounts(), {"balance": "replays are counted again, because spout 'payments' is not a KafkaSpout"}),
         (words("at_most_once"), {"count": "each tuple once at most"}),
-        (chained_states(), {"again": "each tuple once; 'count' must emit as many tuples for a replay"}),
+        (
+            chained_states(),
+            {"again": "each tuple once; 'count' must emit as many tuples for a replay, with the same keys, whatever"},
+        ),
         (
             behind(None, "at_most_once"),
             {"count": "replays are counted again, because spout 'lines' has the mode at_most_once"},

@@ -5,7 +5,7 @@ import pytest
 from tests.manifests import bolt, counting, manifest, spout
 from tuple_tree.components import Component
 from tuple_tree.manifest import Guarantee
-from tuple_tree.state_guarantees import known_guarantee
+from tuple_tree.state_guarantees import _WINDOWS, known_guarantee
 from tuple_tree.streams import declare
 
 
@@ -24,3 +24,22 @@ from tuple_tree.streams import declare
 def test_what_the_manifest_says(components: tuple[Component, ...], guarantee: Guarantee, expected: str) -> None:
     of = manifest(*components, counting("count", "lines"), guarantee=guarantee)
     assert known_guarantee(of, "count").startswith(expected)
+
+
+def test_a_state_behind_others_says_what_they_must_do() -> None:
+    custom = bolt("split", "first", streams=(declare(["word"]),))
+    chosen = custom.subscriptions[0].model_copy(update={"grouping": "custom"})
+    of = manifest(
+        spout("lines"),
+        counting("sums", "lines", windows="change", streams=(declare(["word"]),)),
+        counting("first", "sums", streams=(declare(["word"]),)),
+        custom.model_copy(update={"subscriptions": (chosen,)}),
+        counting("count", "split"),
+    )
+    found = known_guarantee(of, "count").split("; ")
+    assert found[1:] == [
+        "'first' must emit as many tuples for a replay, with the same keys, whatever the value is by then",
+        _WINDOWS.format("'sums'"),
+        "the custom grouping of 'split' must choose the same tasks for a replay",
+    ]
+    assert "; " not in known_guarantee(of, "sums")
