@@ -173,7 +173,8 @@ class StatusReader:
         chain = tuple(bolt.name for bolt in self._manifest.chained_to(spout.name))
         begin = self._reader.offset_ranges([place])[place].start
         topic = self._outcomes(spout)
-        known = Evidence(spout.done.get(place), topic is not None, chain=chain, begin=begin)
+        skipped_to = spout.begins.get(place, 0)
+        known = Evidence(spout.done.get(place), skipped_to, topic is not None, chain=chain, begin=begin)
         is_done = known.is_done(message.offset)
         outcome = None if topic is None else self._outcome(topic, message, is_done=is_done)
         if not is_done:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from confluent_kafka import TopicPartition
@@ -16,10 +16,11 @@ from kafka_clients.errors import AccessError
 from kafka_clients.log_reader import Place
 from tuple_tree.components import SpoutManifest
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.errors import PositionError
+from tuple_tree.errors import CommitError, PositionError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group, notices_topic
 from tuple_tree.positions import MAX_ATTEMPTS, MAX_PARTITIONS, Position, positional_root, topic_key
+from tuple_tree.source_commits import SourceCommit
 
 _INTERNAL: Final = "__"
 
@@ -33,12 +34,14 @@ class SourceSpout:
         topics: topic → its number of partitions.
         partitions: the same of all topics of the cluster.
         done: source partition → its done set, by the commit.
+        begins: source partition → the offset before which the group has skipped messages, by the commit.
     """
 
     manifest: SpoutManifest
     topics: Mapping[str, int]
     partitions: Mapping[str, int]
     done: Mapping[Place, DoneSet]
+    begins: Mapping[Place, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -117,4 +120,9 @@ def source_numbers(topics: Collection[str], partition: int) -> list[int]:
 
 def _spout(manifest: SpoutManifest, topics: Mapping[str, int], commits: Mapping[Place, TopicPartition]) -> SourceSpout:
     read = {name: topics[name] for name in sorted({topic for topic, _ in commits})}
-    return SourceSpout(manifest, read, topics, {place: done_of(commit) for place, commit in commits.items()})
+    done = {place: done_of(commit) for place, commit in commits.items()}
+    begins: dict[Place, int] = {}
+    for place, commit in commits.items():
+        with suppress(CommitError):  # of another version
+            begins[place] = SourceCommit.read(commit.offset, commit.metadata).begin
+    return SourceSpout(manifest, read, topics, done, begins)

@@ -92,6 +92,7 @@ class Evidence:
 
     Attributes:
         done: the commit of the spout's group for the partition; None if it has committed none.
+        skipped_to: the spout's group has begun at this offset of the partition, or was reset to it.
         has_outcomes: whether the spout writes outcomes.
         outcome: its record in the topic of outcomes; of several, that with the latest end.
         letter: its dead letter.
@@ -103,6 +104,7 @@ class Evidence:
     """
 
     done: DoneSet | None
+    skipped_to: int = 0
     has_outcomes: bool = False
     outcome: OutcomeRecord | None = None
     letter: DeadLetter | None = None
@@ -228,6 +230,12 @@ def _done(topology: str, spout: str, message: SourceMessage, evidence: Evidence)
             failure=failure,
             **common,  # type: ignore[arg-type]
         )
+    if message.offset < evidence.skipped_to:
+        why = (
+            f"`{spout}` has begun after it, at offset {evidence.skipped_to:,}, or was reset to that, so it has skipped "
+            "this message, unless it has read it before the reset"
+        )
+        return MessageStatus(topology, spout, message, State.UNREAD, remarks=(why,))
     why = (
         "its outcome was not found: retention has deleted it, or the spout writes outcomes only since later"
         if evidence.has_outcomes

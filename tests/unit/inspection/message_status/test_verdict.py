@@ -76,6 +76,14 @@ def test_without_an_outcome_a_message_that_is_committed_is_acked_or_skipped() ->
     assert lines(judged(outcome=outcome("skipped")))[0] == "done: skipped by translate 1970-01-01 00:00:05 UTC"
 
 
+def test_a_message_before_the_beginning_of_its_group_is_not_read_unless_it_has_an_outcome() -> None:
+    status = judged(done=COMMITTED, skipped_to=OFFSET + 1)
+    assert (status.state, status.outcome, status.is_done) == (State.UNREAD, None, False)
+    assert f"`lines` has begun after it, at offset {OFFSET + 1:,}" in lines(status)[-1]
+    assert judged(done=COMMITTED, skipped_to=OFFSET).is_done
+    assert judged(done=COMMITTED, skipped_to=OFFSET + 1, outcome=outcome()).is_done
+
+
 def test_a_dead_letter_is_done_with_its_reason_and_position() -> None:
     letter = DeadLetter(17, 9_000, b"k", b"v", (), "orders", 3, OFFSET, "retries-exhausted", "all failed", "lines/0")
     status = judged(done=COMMITTED, letter=letter)
