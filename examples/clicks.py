@@ -97,7 +97,7 @@ def build(name: str, clicks: str = CLICKS, results: str = RESULTS, **settings: A
     builder.set_bolt("parse", Parse, tasks=2, on_exception="dead_letter").shuffle_grouping("clicks")
     builder.set_bolt("value", Value, tasks=2).shuffle_grouping("parse")
     builder.set_bolt("per-minute", PerMinute, tasks=2).fields_grouping("value", "page")
-    builder.set_bolt("publish", lambda: KafkaBolt(results, key="page")).shuffle_grouping("per-minute")
+    builder.set_bolt("publish", KafkaBolt(results, key="page")).shuffle_grouping("per-minute")
     return builder.build()
 
 

@@ -51,7 +51,7 @@ builder = TopologyBuilder("totals")
 builder.set_spout("orders", orders)
 builder.set_bolt("totals", Totals, tasks=2).fields_grouping("orders", "customer")
 # By customer again: one task writes the totals of a customer, so they stay in order.
-builder.set_bolt("publish", lambda: KafkaBolt(TOTALS, key="customer")).fields_grouping("totals", "customer")
+builder.set_bolt("publish", KafkaBolt(TOTALS, key="customer")).fields_grouping("totals", "customer")
 topology = builder.build()
 
 

@@ -114,6 +114,14 @@ class Stream(BaseModel):
         }
 
 
+Streams = Stream | Sequence[Stream]
+"""The streams of a component: one, or several in a list or a tuple."""
+
+
+def as_streams(streams: Streams) -> tuple[Stream, ...]:
+    return (streams,) if isinstance(streams, Stream) else tuple(streams)
+
+
 def source_stream(stream: Stream, codec: SourceCodec | None = None) -> Stream | None:
     """The stream with whose codec the messages of a source are decoded, whatever codec their tuples have.
 

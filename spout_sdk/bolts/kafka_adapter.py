@@ -9,30 +9,23 @@ from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.kafka_bolt import KafkaBolt, Part
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import TopologyError
 from tuple_tree.payloads import PayloadCodec, payload_codec
-from tuple_tree.streams import Stream, declare
+from tuple_tree.streams import declare
 
 
 class KafkaAdapter(BoltAdapter):
     """Writes a record for each tuple; the tuples of a call are acked when all of their records are delivered."""
 
     def prepare(self) -> None:
-        """Checks that the streams have the fields of the records."""
+        """Makes the codec of the values of each stream that the bolt receives."""
         bolt, context = self._bolt, self._task.context
         self._codecs: dict[tuple[str, str], tuple[PayloadCodec, list[int]]] = {}
         self._writers: dict[InputStream, _Writer] = {}
         for subscription in getattr(context.manifest.component(context.component), "subscriptions", ()):
             stream = context.manifest.stream(subscription.source, subscription.stream)
-            where = f"{subscription.source}/{stream.name}"
-            for field in (bolt.key, *bolt.headers.values()):
-                if isinstance(field, str):
-                    _position(stream, field, where)
-            if isinstance(bolt.value, str):
-                _position(stream, bolt.value, where)
-            elif not callable(bolt.value):
-                names = list(bolt.value if bolt.value is not None else stream.field_names)
-                places = [_position(stream, name, where) for name in names]
+            if not callable(bolt.value) and not isinstance(bolt.value, str):
+                names = stream.field_names
+                places = [names.index(name) for name in (names if bolt.value is None else bolt.value)]
                 fields = {stream.fields[place].name: stream.fields[place].type for place in places}
                 made = payload_codec(declare(fields, codec=bolt.codec))
                 self._codecs[subscription.source, stream.name] = made, places
@@ -183,15 +176,6 @@ class _Writer(NamedTuple):
     key: Getter | None
     value: Getter
     headers: Sequence[tuple[str, Getter]]
-
-
-def _position(stream: Stream, field: str, where: str) -> int:
-    if field not in stream.field_names:
-        raise TopologyError(
-            f"a KafkaBolt writes field {field!r}, but stream {where} has {', '.join(stream.field_names)}: name "
-            "one of them, or pass a function of the tuple"
-        )
-    return stream.field_names.index(field)
 
 
 def _getter(part: Part, stream: InputStream) -> Getter:

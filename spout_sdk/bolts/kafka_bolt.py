@@ -1,5 +1,6 @@
 """`KafkaBolt`: writes results of a topology to a topic of the user's."""
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -21,7 +22,9 @@ class KafkaBolt(AnyBolt):
     with `exactly_once` the records are part of the bolt's transactions, and consumers with
     `isolation.level=read_committed` see each once.
 
-        builder.set_bolt("publish", lambda: KafkaBolt("word-counts", key="word")).shuffle_grouping("count")
+        builder.set_bolt("publish", KafkaBolt("word-counts", key="word")).shuffle_grouping("count")
+
+    An instance is also a factory: a call returns a copy, one for each task.
 
     Records with a key go to the partition of its murmur2 hash, as those of Kafka's own clients; others to any.
 
@@ -64,3 +67,7 @@ class KafkaBolt(AnyBolt):
             if value is None or len(value) != 1:
                 raise TopologyError("codec='bytes' of a KafkaBolt takes one field: name it, as in value=['text']")
             self.value = value[0]
+
+    def __call__(self) -> "KafkaBolt":
+        """A bolt like this one, for a task."""
+        return copy.copy(self)

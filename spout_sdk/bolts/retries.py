@@ -103,7 +103,9 @@ class Retries:
         failures = 1 + (known.failures if known is not None else 0)
         by_policy = self._policy.delay(failures)
         if by_policy is None:
-            self._give_up(tuple_, f"all {failures} executions failed, the last one with {why}")
+            # Within the detail of a message's dead letter, which counts attempts of the message.
+            several = f"{failures} executions of the tuple failed, the last one with {why}"
+            self._give_up(tuple_, several if failures > 1 else f"the execution of the tuple failed with {why}")
         elif known is None and len(self._known) >= MOST_WAITING:
             self._outcomes.fail(tuple_, f"{why}; {MOST_WAITING:,} tuples of its task wait for a retry already")
         else:

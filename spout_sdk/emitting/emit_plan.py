@@ -1,6 +1,6 @@
 """How a task emits to its streams: which packs a tuple is added to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spout_sdk.api.context import TaskContext, TaskId
@@ -69,7 +69,7 @@ class EmitPlan:
         if values.__class__ is tuple and self.is_row(values):
             return values
         if values.__class__ is not tuple:
-            raise self.error(f"values must be a tuple or a list, not {type(values).__name__}: write ({values!r},)")
+            raise self.error(f"values must be a tuple or a list, not {type(values).__name__}: {self._remedy(values)}")
         if len(values) != self._width:
             raise self.error(f"{len(values)} values for {self._width} fields: pass one value for each field")
         try:
@@ -114,6 +114,15 @@ class EmitPlan:
 
     def error(self, detail: str) -> EmitError:
         return EmitError(self._component, self.stream.name, self.stream.field_names, detail)
+
+    def _remedy(self, values: Any) -> str:
+        """The right way to emit something that is no tuple."""
+        if isinstance(values, Mapping):
+            members = ", ".join(f"values[{name!r}]" for name in self.stream.field_names)
+            return f"write ({members}{',' * (self._width == 1)}), the values in the order of the fields"
+        if self._width == 1:
+            return f"write ({shown(values)},)"
+        return f"pass one value for each field, as in ({', '.join(self.stream.field_names)})"
 
     def _choose_all(self, values: Sequence[Any]) -> Targets:
         chosen = [route.choose(values) for route in self.routes]

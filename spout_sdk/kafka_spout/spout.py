@@ -18,7 +18,16 @@ from tuple_tree.errors import WireError
 from tuple_tree.names import check_topic
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import MAX_PARTITIONS
-from tuple_tree.streams import DEFAULT_STREAM, SourceCodec, Stream, declare, not_in_json, source_stream
+from tuple_tree.streams import (
+    DEFAULT_STREAM,
+    SourceCodec,
+    Stream,
+    Streams,
+    as_streams,
+    declare,
+    not_in_json,
+    source_stream,
+)
 
 _VALUE = (declare({"value": str}),)
 
@@ -171,7 +180,7 @@ class KafkaSpout(AnySpout):
         self,
         topics: str | Sequence[str],
         *,
-        streams: Sequence[Stream] = _VALUE,
+        streams: Streams = _VALUE,
         translate: Translate | None = None,
         codec: SourceCodec | None = None,
         first_poll: FirstPoll = "uncommitted_earliest",
@@ -188,7 +197,7 @@ class KafkaSpout(AnySpout):
             check_choice("mode of a KafkaSpout", mode, Mode)
         if max_uncommitted_offsets is not None:
             check_count("max_uncommitted_offsets", max_uncommitted_offsets)
-        self.streams = tuple(streams)
+        self.streams = as_streams(streams)
         if codec is not None:
             check_choice("codec of a KafkaSpout", codec, SourceCodec)
             if translate is not None:

@@ -111,7 +111,7 @@ class ResultsSpouts:
         return self.source(source, stream), stream, bolt
 
 
-def check_aggregate_bolt(name: str, bolt: AggregateBolt) -> None:
+def check_aggregate_bolt(name: str, bolt: AggregateBolt, declared: Sequence[Stream]) -> None:
     """Checks an `AggregateBolt` before the streams that it receives are known; raises `TopologyError`."""
     with as_topology_error(f"bolt {name!r}: "):
         check_choice("emit_on of an AggregateBolt", bolt.emit_on, EmitOn)
@@ -138,7 +138,7 @@ def check_aggregate_bolt(name: str, bolt: AggregateBolt) -> None:
             f"bolt {name!r} has sessions, and a tuple may join two of them: define merge(), which returns the value of "
             "the joined session"
         )
-    streams = {stream.name: stream for stream in bolt.streams}
+    streams = {stream.name: stream for stream in declared}
     if DEFAULT_STREAM not in streams or streams[DEFAULT_STREAM].direct:
         raise TopologyError(
             f"bolt {name!r} is an AggregateBolt without a stream {DEFAULT_STREAM!r} for its results: add "

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.api.topology import BoltOptions, OnConsecutiveFailures, OnException, OnExhausted
 from spout_sdk.arguments import check_choice, check_count, check_seconds
 from spout_sdk.errors import TopologyError
@@ -32,6 +33,20 @@ def check_options(name: str, options: BoltOptions, made: Any) -> None:
         raise TopologyError(
             f"bolt {name!r} is a WindowedBolt with max_consecutive_failures, but its windows do not pause: add "
             'on_consecutive_failures="stop", or leave max_consecutive_failures out'
+        )
+
+
+def check_retry(name: str, on_exception: OnException | None, retry: RetryPolicy | None, exhausted: OnExhausted) -> None:
+    """Raises `TopologyError` if an option of a bolt's retries, as given, has no effect."""
+    if retry is not None and on_exception is None:
+        raise TopologyError(
+            f'bolt {name!r} has retry=, but no on_exception: add on_exception="retry", so that a tuple whose execute '
+            'raised is executed again; or on_exception="fail", if only RetryTupleError and collector.retry do that'
+        )
+    if exhausted != "fail" and (retry is None or retry.max_retries is None):
+        raise TopologyError(
+            f"bolt {name!r} has on_exhausted={exhausted!r}, but its retries have no end: add "
+            "retry=RetryPolicy(max_retries=…)"
         )
 
 

@@ -1,6 +1,6 @@
 """The builder of topologies, which rejects invalid topologies before they run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
@@ -25,7 +25,7 @@ from spout_sdk.topologies.aggregate_checks import ResultsSpouts, check_aggregate
 from spout_sdk.topologies.answer_checks import check_answers
 from spout_sdk.topologies.async_checks import default_tree_age_ms, longest_stop
 from spout_sdk.topologies.bolt_declarer import BoltDeclarer
-from spout_sdk.topologies.bolt_options import check_options, check_retries
+from spout_sdk.topologies.bolt_options import check_options, check_retries, check_retry
 from spout_sdk.topologies.chaining import with_chains
 from spout_sdk.topologies.checks import (
     check_component,
@@ -38,6 +38,7 @@ from spout_sdk.topologies.checks import (
     check_ticks,
     default_tick_ms,
 )
+from spout_sdk.topologies.kafka_bolt_checks import check_kafka_bolts
 from spout_sdk.topologies.state_checks import state_guarantees, with_states
 from spout_sdk.topologies.window_checks import check_windows
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
@@ -47,7 +48,7 @@ from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee, Manifest
 from tuple_tree.names import check_name
 from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.routing import CustomFactory
-from tuple_tree.streams import Stream
+from tuple_tree.streams import Stream, Streams
 
 AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
 """Creates the instance of a task; for an external component, a function that its runner calls, such as Spark."""
@@ -145,7 +146,7 @@ class TopologyBuilder:
         max_spout_pending: int | None = None,
         *,
         external: bool = False,
-        streams: Sequence[Stream] | None = None,
+        streams: Streams | None = None,
         outcomes: str | None = None,
         outcomes_codec: OutcomesCodec = "json",
     ) -> None:
@@ -196,14 +197,14 @@ class TopologyBuilder:
         factory: AnyFactory,
         tasks: int = 1,
         *,
-        on_exception: OnException = "fail",
+        on_exception: OnException | None = None,
         retry: RetryPolicy | None = None,
         on_exhausted: OnExhausted = "fail",
         max_consecutive_failures: int | None = None,
         on_consecutive_failures: OnConsecutiveFailures = "pause",
         tick_interval: float | None = None,
         external: bool = False,
-        streams: Sequence[Stream] | None = None,
+        streams: Streams | None = None,
     ) -> BoltDeclarer:
         """Adds a bolt.
 
@@ -212,10 +213,10 @@ class TopologyBuilder:
             factory: a class of a bolt, such as `Bolt` or `BasicBolt`, or a callable without arguments that returns an
                 instance; called once for each task.
             tasks: number of tasks.
-            on_exception: what to do with a tuple whose `execute` raised: `fail` it, `retry` it in its task, `crash` the
-                process, or write its record to the dead letters and ack it (`dead_letter`).
-            retry: when a tuple is executed again, with `on_exception="retry"` and `collector.retry`. By default after
-                0, 0.2, 0.4 … 10 seconds, until it is acked.
+            on_exception: what to do with a tuple whose `execute` raised: `fail` it, which is the default, `retry` it in
+                its task, `crash` the process, or write its record to the dead letters and ack it (`dead_letter`).
+            retry: when a tuple is executed again, with `on_exception="retry"`, `collector.retry` and `RetryTupleError`.
+                By default after 0, 0.2, 0.4 … 10 seconds, until it is acked.
             on_exhausted: what to do with a tuple after `max_retries` of the policy: `fail` it, or `dead_letter`.
             max_consecutive_failures: number of tuples in a row whose `execute` raised, after which the task pauses; 0
                 for no limit. By default 10 with `fail` and `retry`, and no limit otherwise.
@@ -235,7 +236,13 @@ class TopologyBuilder:
         if external:
             check_function("bolt", name, factory, "a function, such as transform(rows) in Spark")
         options = BoltOptions(
-            *(on_exception, retry or RetryPolicy(), on_exhausted, max_consecutive_failures, on_consecutive_failures),
+            *(
+                on_exception or "fail",
+                retry or RetryPolicy(),
+                on_exhausted,
+                max_consecutive_failures,
+                on_consecutive_failures,
+            ),
             tick_interval,
         )
         if external and options != BoltOptions():
@@ -244,8 +251,9 @@ class TopologyBuilder:
                 "option that only bolts of the SDK have: leave them out"
             )
         if isinstance(made := self._made[name], AggregateBolt):
-            check_aggregate_bolt(name, made)
+            check_aggregate_bolt(name, made, declared)
         check_options(name, options, made)
+        check_retry(name, on_exception, retry, on_exhausted)
         self._options[name] = options
         check_ticks(name, self._made[name], tick_interval)
         tasks = check_count(f"tasks of bolt {name!r}", tasks)
@@ -306,6 +314,7 @@ class TopologyBuilder:
         check_sources(manifest, made)
         check_guarantee(manifest)
         check_answers(manifest, made)
+        check_kafka_bolts(manifest, made)
         for bolt in bolts:
             check_groupable(manifest, bolt)
             check_retries(manifest, bolt.name, self._options[bolt.name])
@@ -332,7 +341,7 @@ class TopologyBuilder:
         factory: AnyFactory | str,
         kinds: tuple[type, ...],
         external: bool,
-        streams: Sequence[Stream] | None,
+        streams: Streams | None,
     ) -> tuple[Stream, ...]:
         """Adds a component; returns the streams that it declares."""
         with as_topology_error():

@@ -20,7 +20,7 @@ from tuple_tree.errors import describe
 from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_SPOUTS
-from tuple_tree.streams import Stream
+from tuple_tree.streams import Stream, Streams, as_streams
 
 _DECLARED_BY_INSTANCES: Final = (KafkaSpout, KafkaBolt, WindowedBolt, AnyStatefulBolt)
 _GROUPABLE: Final = frozenset({"string", "bytes", "int", "long", "boolean", "null", "enum", "fixed"})
@@ -44,11 +44,11 @@ def default_tick_ms(spouts: Sequence[SpoutManifest]) -> int:
 
 
 def check_component(
-    name: str, factory: Any, kinds: tuple[type, ...], external: bool, streams: Sequence[Stream] | None
+    name: str, factory: Any, kinds: tuple[type, ...], external: bool, streams: Streams | None
 ) -> tuple[tuple[Stream, ...], Any]:
     """Checks a component; returns its streams, and the class or instance that declares them, or None if external."""
     if external:
-        return _checked_streams(name, tuple(streams or ())), None
+        return _checked_streams(name, streams or ()), None
     if not callable(factory):
         raise TopologyError(
             f"component {name!r} is given a {type(factory).__name__}: pass its class, or a callable without arguments, "
@@ -77,7 +77,7 @@ def check_component(
     if made is None:
         # Constructor arguments may set the topics, streams and windows of these classes.
         made = _made(name, factory) if issubclass(cls, _DECLARED_BY_INSTANCES) else cls
-    return _checked_streams(name, tuple(made.streams)), made
+    return _checked_streams(name, made.streams), made
 
 
 def _class_of(factory: Any) -> type | None:
@@ -99,14 +99,15 @@ def _made(name: str, factory: Any) -> Any:
         ) from error
 
 
-def _checked_streams(name: str, streams: tuple[Any, ...]) -> tuple[Stream, ...]:
-    for stream in streams:
+def _checked_streams(name: str, streams: Any) -> tuple[Stream, ...]:
+    several = as_streams(streams)
+    for stream in several:
         if not isinstance(stream, Stream):
             raise TopologyError(
                 f"streams of {name!r} hold a {type(stream).__name__}: make them with declare, "
                 'such as streams = [declare({"word": str})]'
             )
-    return streams
+    return several
 
 
 def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:

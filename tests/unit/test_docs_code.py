@@ -60,7 +60,8 @@ def test_tuples_are_executed_again_as_often_as_the_page_states() -> None:
             cluster.advance(seconds)
             assert len(cluster.bolt("charge").attempts) == attempts
         [letter] = cluster.dead_letters()
-        assert letter.detail == "all 4 executions failed, the last one with ConnectionError: the bank does not answer"
+        last = "ConnectionError: the bank does not answer"
+        assert letter.detail == f"4 executions of the tuple failed, the last one with {last}"
         assert cluster.failed("orders") == []
 
 

@@ -14,6 +14,7 @@ from spout_sdk import (
     BasicCollector,
     Bolt,
     ComponentRunner,
+    KafkaSpout,
     RetryPolicy,
     Topology,
     TopologyBuilder,
@@ -82,6 +83,20 @@ def test_a_topology_becomes_a_manifest() -> None:
     assert bolt.separator == ","
     with pytest.raises(TopologyError, match="has no component 'other': it has lines"):
         topology.factory("other")
+
+
+def test_one_stream_needs_no_list() -> None:
+    one: Any = declare({"word": str})
+
+    class Words(Split):
+        streams = one
+
+    made = TopologyBuilder("words")
+    made.set_spout("read", KafkaSpout("lines", streams=one))
+    made.set_spout("spark", "lines", external=True, streams=one)
+    made.set_bolt("split", partial(Words, ",")).shuffle_grouping("read")
+    made.set_bolt("transform", lambda rows: rows, external=True, streams=one).shuffle_grouping("spark")
+    assert {each.streams for each in made.build().manifest.components} == {(one,)}
 
 
 def split(made: TopologyBuilder, bolt: Any = Split, **options: Any) -> Any:

@@ -186,6 +186,7 @@ class Users(Manual):
         (Manual, (5,), "default", "(5,) does not fit codec arrow (TypeError: field 'word' takes string, not int"),
         (Manual, ("text",), "raw", "does not fit codec bytes"),
         (Manual, "a", "default", "values must be a tuple or a list, not str: write ('a',)"),
+        (Manual, {"word": "a"}, "default", "not dict: write (values['word'],), the values in the order of the fields"),
         (Manual, ("a",), "other", "cannot emit to stream 'other': it declares default, raw; add the stream"),
         # JSON escapes what UTF-8 cannot encode, and a key is UTF-8.
         (Users, ("\ud800",), "default", "cannot be grouped by (UnicodeEncodeError"),

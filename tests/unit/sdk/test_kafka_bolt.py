@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kafka_clients.access import Operation, component_role
-from spout_sdk import ComponentError, KafkaBolt, Topology, TopologyBuilder, TopologyError, Tuple, declare
+from spout_sdk import KafkaBolt, Topology, TopologyBuilder, TopologyError, Tuple, declare
 from spout_sdk.testing import SimulatedCluster
 from tests.components import source
 from tests.unit.sdk.memory import Bench, execute
@@ -74,16 +74,17 @@ def test_values_are_avro_or_the_result_of_a_function() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"key": "nothing"}, "writes field 'nothing', but stream counts/default has word, count, raw: name one of"),
-        ({"headers": {"h": "none"}}, "writes field 'none'"),
-        ({"value": ["word", "gone"]}, "writes field 'gone'"),
-        ({"value": ["gone"], "codec": "bytes"}, "writes field 'gone'"),
+        ({"key": "nothing"}, "the key 'nothing', but stream counts/default has the fields word, count, raw: name one"),
+        ({"key": "count"}, r"the key 'count', whose type in stream counts/default is long.*str\(tuple_\['count'\]\)"),
+        ({"headers": {"h": "none"}}, "the header 'none'"),
+        ({"value": ["word", "gone"]}, "the value 'gone'"),
+        ({"value": ["gone"], "codec": "bytes"}, "the value 'gone'"),
         ({"codec": "bytes"}, r"codec='bytes' of a KafkaBolt takes one field: name it, as in value=\['text'\]"),
     ],
 )
-def test_fields_that_no_stream_has_end_the_bolt_before_it_reads(arguments: Any, problem: str) -> None:
-    with pytest.raises((ComponentError, TopologyError), match=problem):
-        Bench(topology(lambda: KafkaBolt("out", **arguments))).bolt("publish")
+def test_records_that_cannot_be_made_are_errors_of_build(arguments: Any, problem: str) -> None:
+    with pytest.raises(TopologyError, match=problem):
+        topology(lambda: KafkaBolt("out", **arguments))
 
 
 def test_invalid_arguments_are_rejected() -> None:
@@ -131,9 +132,17 @@ def test_a_record_that_is_not_delivered_is_an_error_with_topic_and_reason(
 
 
 def test_a_key_of_another_type_fails_the_tuple_with_a_remedy() -> None:
-    bench, _ = run(lambda: KafkaBolt("out", key="count"), ROWS[0])
+    bench, _ = run(KafkaBolt("out", key=lambda tuple_: tuple_["count"]), ROWS[0])
     message = "TypeError: keys, values and headers of records are text or bytes, not int: convert it"
     assert bench.sink.failed() == {1: message}
+
+
+def test_an_instance_is_a_factory_of_the_bolts_of_tasks() -> None:
+    made = topology(KafkaBolt("out", key="word"))
+    assert made.kafka_targets == {"publish": "out"}
+    one, other = made.factory("publish")(), made.factory("publish")()
+    assert one is not other
+    assert (one.topic, one.key) == (other.topic, other.key) == ("out", "word")  # type: ignore[union-attr]
 
 
 def test_the_topics_of_kafka_bolts_are_in_the_topology() -> None:

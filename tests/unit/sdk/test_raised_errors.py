@@ -78,7 +78,7 @@ PASS = kinds(lambda values, _: [(values, "default")], *WORD)
 def steps(bolt: Any, guarantee: Guarantee = "at_least_once", **options: Any) -> Topology:
     builder = TopologyBuilder("raised", guarantee=guarantee)
     builder.set_spout("words", source(*WORD))
-    options = {"retry": RetryPolicy(0, 0, 0, max_retries=2), **options}
+    options = {"on_exception": "fail", "retry": RetryPolicy(0, 0, 0, max_retries=2), **options}
     builder.set_bolt("picky", bolt, **options).shuffle_grouping("words")
     builder.set_bolt("last", Sink).shuffle_grouping("picky")
     return builder.build()

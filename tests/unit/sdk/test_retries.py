@@ -12,6 +12,7 @@ from spout_sdk import (
     AsyncCollector,
     BasicBolt,
     BasicCollector,
+    KafkaSpout,
     RetryPolicy,
     RetryTupleError,
     TaskContext,
@@ -125,13 +126,27 @@ def test_exhausted_retries_fail_the_tuple_or_make_it_a_dead_letter(on_exhausted:
     with cluster(Flaky, "bad9", "bad2", retry=policy, on_exhausted=on_exhausted) as running:
         running.advance(10)
         letters = running.dead_letters()
-        why = "all 3 executions failed, the last one with ValueError: bad9"
+        why = "3 executions of the tuple failed, the last one with ValueError: bad9"
         if on_exhausted == "fail":
             ((message_id, failure),) = running.failed("words")
             assert (message_id, failure.message, letters) == (0, why, [])
         else:
             assert [(each.reason, each.detail) for each in letters] == [("exception", why)]
             assert (sorted(running.acked("words")), running.failed("words")) == ([0, 1], [])
+
+
+def test_the_dead_letter_of_a_message_counts_its_attempts_and_the_executions_of_a_tuple_apart() -> None:
+    builder = TopologyBuilder("t")
+    spout = KafkaSpout("words", streams=declare({"word": str}), retry=RetryPolicy(0, 0, max_retries=1))
+    builder.set_spout("words", spout)
+    policy = RetryPolicy(0, 0, max_retries=2)
+    builder.set_bolt("flaky", Flaky, on_exception="retry", retry=policy).shuffle_grouping("words")
+    with SimulatedCluster(builder.build(), topics={"words": 1}) as running:
+        running.produce("words", "bad99")
+        running.run_until_idle()
+        (letter,) = running.dead_letters()
+        executions = "3 executions of the tuple failed, the last one with ValueError: bad99"
+        assert letter.detail == f"all 2 attempts failed, the last one with reason failed: {executions}"
 
 
 def asks(*words: str, **options: Any) -> SimulatedCluster:
@@ -301,6 +316,9 @@ def test_with_at_most_once_no_tuple_is_executed_twice() -> None:
     [
         ({"retry": RetryPolicy(initial_delay=300.0, max_delay=300.0)}, "after 300 s, with retry 1, but its trees fail"),
         ({"retry": RetryPolicy(max_delay=30.0, max_retries=20)}, "after 321 s, with retry 18, but its trees fail"),
+        ({"on_exception": None}, "'flaky' has retry=, but no on_exception: add on_exception=\"retry\""),
+        ({"retry": None, "on_exhausted": "dead_letter"}, "has on_exhausted='dead_letter', but its retries have no end"),
+        ({"on_exhausted": "dead_letter"}, "but its retries have no end: add retry=RetryPolicy"),
         ({"on_exhausted": "retry"}, "on_exhausted of bolt 'flaky' is 'retry': it must be one of fail, dead_letter"),
     ],
 )
