@@ -6,8 +6,6 @@ from contextlib import closing
 from functools import partial
 from typing import Final
 
-from confluent_kafka import Message
-
 from inspection.dead_letters import DeadLetterCount, read_dead_letters
 from inspection.errors import NoStatisticsError
 from inspection.health.findings import Finding
@@ -15,18 +13,16 @@ from inspection.health.lags import LagReadings
 from inspection.health.observation import Observation, OpenMessage
 from inspection.health.verdict import judge
 from inspection.open_messages import OpenMessages
+from inspection.statistics import StatisticsReader, local_ms
 from inspection.topology_status import ClusterStatus, lags_of
 from inspection.unfinished_messages import Unfinished, UnfinishedMessages
 from inspection.view import Snapshot, TopologyView
-from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
-from kafka_clients.errors import GONE, BrokerError, TopicsError
-from kafka_clients.log_reader import LogReader
+from kafka_clients.catalogue import KafkaSettings
+from kafka_clients.errors import BrokerError, TopicsError
 from kafka_clients.repeated_lines import get_logger
 from tuple_tree.control import ControlState
-from tuple_tree.errors import StatsRecordError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import stats_topic
-from tuple_tree.process_stats import StatsRecord
 from tuple_tree.timing import Interval
 
 logger = get_logger(__name__)
@@ -38,32 +34,11 @@ _CLOCK_SECONDS: Final = 2.0
 _CONTROL_SECONDS: Final = 10.0
 
 
-class BrokerClock:
-    """The brokers' clock by this machine's, from records that are read as they are written.
-
-    A record is read after the broker appended it, so the largest difference is the closest.
-    """
-
-    def __init__(self) -> None:
-        self._ahead_ms: int | None = None
-
-    def observe(self, appended_ms: int, local_ms: int) -> None:
-        ahead_ms = appended_ms - local_ms
-        self._ahead_ms = ahead_ms if self._ahead_ms is None else max(self._ahead_ms, ahead_ms)
-
-    @property
-    def is_known(self) -> bool:
-        return self._ahead_ms is not None
-
-    def now_ms(self, local_ms: int) -> int:
-        """The brokers' time; this machine's before the first record."""
-        return local_ms + (self._ahead_ms or 0)
-
-
 class Observer:
     """A topology that is followed; not for several threads. `problem` is why lags are not known; empty if they are.
 
-    It begins with the statistics of the last `back_s` seconds. Raises a `BrokerError` if they cannot be read.
+    It begins with the statistics of the last `back_s` seconds, which are those from `since_ms` on. Raises a
+    `BrokerError` if they cannot be read.
     """
 
     def __init__(self, kafka: KafkaSettings, manifest: Manifest, back_s: float = _BACK_SECONDS) -> None:
@@ -71,17 +46,16 @@ class Observer:
         self.problem = ""
         self._manifest = manifest
         self._status = ClusterStatus(kafka)
-        self._place = stats_topic(manifest.topology), 0
-        if self._place[0] not in self._status.catalogue.topics():
+        topic = stats_topic(manifest.topology)
+        if topic not in self._status.catalogue.topics():
             raise TopicsError(
-                self._place[0],
+                topic,
                 f"does not exist, or this user has no DESCRIBE ACL for it, so there are no statistics of "
                 f"{manifest.topology}. Create it with acker topics create MODULE:TOPOLOGY; running processes find it "
                 "by themselves",
             )
-        self._since_ms = _local_ms() - int(back_s * 1000)
-        self._reader = LogReader(kafka, receive_timeout_s=CONTACT_SECONDS)
-        self._broker_clock = BrokerClock()
+        self.since_ms = local_ms() - int(back_s * 1000)
+        self._statistics = StatisticsReader(kafka, [self.view])
         self._dead_letters = DeadLetterCount(partial(read_dead_letters, kafka, manifest.topology))
         self._lags_due = Interval(_LAGS_SECONDS, time.monotonic)
         self._lags = LagReadings()
@@ -98,23 +72,21 @@ class Observer:
 
     def read_statistics(self) -> None:
         """Reads to their end; `follow` continues there. Raises `BrokerUnreachableError` if no record comes."""
-        kept = self._reader.offset_ranges([self._place], self._since_ms)[self._place]
-        self._reader.read("statistics", {self._place: kept}, self._take)
-        self._reader.assign({self._place: kept.stop})
+        self._statistics.read(self.since_ms)
 
     def follow(self, seconds: float, stopping: Callable[[], bool] = lambda: False) -> None:
         """Reads for `seconds`, or until `stopping`; raises `TopicsError` or `AccessError` if that is not allowed."""
         deadline = time.monotonic() + seconds
         while not stopping() and (left := deadline - time.monotonic()) > 0:
-            self._poll(min(_POLL_SECONDS, left))
+            self._statistics.poll(min(_POLL_SECONDS, left))
         if not stopping() and self._lags_due.due():
             self.read_lags()
 
     def compare_clocks(self, seconds: float) -> None:
         """Waits for a new record, which tells the brokers' time, for some seconds at most: a process sends one each."""
         deadline = time.monotonic() + seconds
-        while not self._broker_clock.is_known and time.monotonic() < deadline:
-            self._poll(_POLL_SECONDS)
+        while not self._statistics.knows_broker_time and time.monotonic() < deadline:
+            self._statistics.poll(_POLL_SECONDS)
 
     def await_processes(self, seconds: float) -> None:
         """Waits until a process reports; raises `NoStatisticsError` if none does within `seconds`."""
@@ -122,10 +94,10 @@ class Observer:
         while not has_processes(self.snapshot()):
             if time.monotonic() > deadline:
                 raise NoStatisticsError(self.no_statistics)
-            self._poll(_POLL_SECONDS)
+            self._statistics.poll(_POLL_SECONDS)
 
     def snapshot(self) -> Snapshot:
-        snapshot = self.view.snapshot(self._now_ms())
+        snapshot = self.view.snapshot(self._statistics.read_to_ms)
         # Without a process of a spout, the record has it.
         snapshot["control"] = snapshot["control"] or self._control
         return snapshot
@@ -143,30 +115,16 @@ class Observer:
     @property
     def no_statistics(self) -> str:
         newest = self.view.newest_ms
-        last = "" if newest is None else f", the last one {max(0, self._now_ms() - newest) / 1000:.0f} s ago"
+        last = (
+            "" if newest is None else f", the last one {max(0, self._statistics.read_to_ms - newest) / 1000:.0f} s ago"
+        )
         return (
             f"no process of {self._manifest.topology} reports statistics{last}: start its components with acker run, "
             "and acker worker; processes of an earlier version report none"
         )
 
     def close(self) -> None:
-        self._reader.close()
-
-    def _now_ms(self) -> int:
-        return self._broker_clock.now_ms(_local_ms())
-
-    def _poll(self, seconds: float) -> None:
-        for message in self._reader.poll(seconds, ignoring=GONE):
-            self._broker_clock.observe(message.timestamp()[1], _local_ms())
-            self._take(message)
-
-    def _take(self, message: Message) -> None:
-        try:
-            self.view.feed([StatsRecord.of(message.key(), message.value(), message.timestamp()[1])])
-        except StatsRecordError as error:
-            if not self.view.unreadable:
-                logger.warning("%s offset %s is skipped: %s", message.topic(), message.offset(), error)
-            self.view.unreadable += 1
+        self._statistics.close()
 
     def read_lags(self) -> None:
         """Requests the lags, as `ClusterStatus.lags` does; `problem` is why they are not known."""
@@ -211,10 +169,6 @@ def latest(kafka: KafkaSettings, manifest: Manifest, back_s: float) -> Snapshot:
             return observer.snapshot()
     except TopicsError:
         return TopologyView(manifest).snapshot(0)
-
-
-def _local_ms() -> int:
-    return int(time.time() * 1000)
 
 
 def has_processes(snapshot: Snapshot) -> bool:

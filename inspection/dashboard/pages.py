@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from http import HTTPStatus
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -77,6 +78,7 @@ class Pages:
             routes=[
                 Route(PAGE, _file("index.html")),
                 Route("/api/topologies", self._topologies),
+                Route("/api/overview", self._overview),
                 Route("/api/snapshot", shown(lambda name, _: source.snapshot(name))),
                 Route("/api/history", shown(lambda name, query: source.history(name, query.get("component")))),
                 Route("/api/findings", shown(lambda name, _: source.findings(name))),
@@ -94,7 +96,11 @@ class Pages:
 
     async def _topologies(self, _request: Request) -> Response:
         names = await self._ask(self._source.topologies)
-        return JSONResponse({"topologies": [*names], "chosen": self._chosen})
+        return JSONResponse({"topologies": [*names], "chosen": self._chosen, "version": version("kafka-acker")})
+
+    async def _overview(self, _request: Request) -> Response:
+        rows = await self._ask(self._source.overview)
+        return JSONResponse({"topologies": [row for row in rows if self._chosen in (None, row["topology"])]})
 
     def _trace(self, name: str, query: QueryParams) -> JsonObject:
         oldest, at = query.get("oldest"), query.get("at")

@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from shlex import join
 from typing import Final
 
 from inspection.dashboard.message_search import command_of, search_message
+from inspection.dashboard.overview import Overview
 from inspection.dashboard.recent import JsonObject, RecentDeadLetters, RecentFailures, SourceMessages
 from inspection.doctor_process import Findings
 from inspection.errors import RootNotFoundError, SearchLimitError
@@ -20,6 +22,7 @@ from inspection.health.verdict import as_json, ordered
 from inspection.notation import show_root
 from inspection.observer import Observer
 from inspection.state_search import as_text, entry_as_json, find_key, plain
+from inspection.statistics import histories
 from inspection.topology_status import ClusterStatus
 from inspection.trace.output import tree_as_json, verdict
 from inspection.trace.tree import Tree
@@ -36,7 +39,7 @@ from tuple_tree.timing import Interval
 logger = get_logger(__name__)
 
 HOUR_SECONDS: Final = 3_600.0
-IDLE_SECONDS: Final = 120.0
+IDLE_SECONDS: Final = HOUR_SECONDS
 """Seconds without a request after which a topology is no longer followed; its statistics stay in Kafka."""
 AT_ONCE: Final = 2  # searches for trees and keys
 SEARCH_SECONDS: Final = 60.0  # how long a search may take
@@ -69,6 +72,7 @@ class Source:
         self._clock = clock
         self._lock = threading.Lock()
         self._followed: dict[str, _Followed] = {}
+        self._overview: Overview | None = None
         self._searches = threading.BoundedSemaphore(AT_ONCE)
         self._closed = False
 
@@ -78,6 +82,16 @@ class Source:
         reported = ClusterStatus(self._kafka).reported_ms(names)
         recent = max(reported.values(), default=0) - STATISTICS_TIMEOUT_MS
         return sorted(names, key=lambda name: (reported.get(name, 0) < recent, name))
+
+    def overview(self) -> Sequence[JsonObject]:
+        """All topologies with their states and verdicts, by the statistics of their processes alone."""
+        with self._lock:
+            if self._closed:
+                raise BrokerError(STOPPING)
+            if self._overview is None or not self._overview.request():
+                self._overview = Overview(self._kafka, self._clock, IDLE_SECONDS)
+                self._overview.start()
+            return self._overview.rows()
 
     def snapshot(self, topology: str) -> JsonObject:
         """The topology now, as `acker top --once --json` prints it, with the doctor's findings on topics and brokers.
@@ -146,7 +160,9 @@ class Source:
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            followed = [*self._followed.values()]
+            followed: list[_Followed | Overview] = [*self._followed.values()]
+            if self._overview is not None:
+                followed.append(self._overview)
         for one in followed:
             one.stop()
         for one in followed:
@@ -222,6 +238,7 @@ class _Followed(threading.Thread):
             f"the figures of {manifest.topology} could not be read within {_FIRST_SECONDS:g} s: check the brokers"
         )
         self._has_read = threading.Event()
+        self._earlier: Mapping[str | None, Sequence[JsonObject]] = {}  # points before the ones that are followed
         self._failures = _Cached(RecentFailures(kafka, manifest).read, clock)
         self._messages = SourceMessages(kafka, manifest)
         self.doctor = Findings(kafka, manifest.topology, clock)
@@ -267,15 +284,37 @@ class _Followed(threading.Thread):
     def _follow(self) -> None:
         """Follows the topology until its manifest changes; the next request follows the new one."""
         checks = Interval(_MANIFEST_SECONDS, self._clock)
-        with closing(Observer(self._kafka, self._manifest, HOUR_SECONDS)) as observer:
+        with closing(Observer(self._kafka, self._manifest)) as observer:
             observer.open()
-            names = [None, *(component.name for component in self._manifest.components)]
+            # An hour of statistics takes seconds; meanwhile a viewer has the figures of now.
+            reading = threading.Thread(target=self._read_earlier, args=(observer.since_ms,), daemon=True)
+            reading.start()
             while not self._is_over():
-                self._publish((self._judged(observer), {name: observer.view.history(name) for name in names}))
+                self._publish((self._judged(observer), self._histories(observer)))
                 observer.follow(_TURN_SECONDS, self._ending.is_set)
                 is_due = checks.due() and not self._ending.is_set()
                 if is_due and Catalogue(self._kafka).manifest(self._manifest.topology) != self._manifest:
                     self._ending.set()
+
+    def _read_earlier(self, until_ms: int) -> None:
+        def check(_what: str, _done: int, _total: int) -> None:
+            if self._ending.is_set():
+                raise BrokerError(STOPPING)
+
+        since_ms = until_ms - int(HOUR_SECONDS * 1000)
+        try:
+            self._earlier = histories(self._kafka, self._manifest, since_ms, until_ms, check)
+        except BrokerError as error:
+            logger.warning("the last hour of %s could not be read: %s", self._manifest.topology, error)
+
+    def _histories(self, observer: Observer) -> dict[str | None, JsonObject]:
+        view = observer.view
+        histories = {name: view.history(name) for name in (None, *(each.name for each in self._manifest.components))}
+        since_ms = (view.newest_ms or 0) - HOUR_SECONDS * 1000
+        return {
+            name: {**later, "points": joined(self._earlier.get(name, ()), later["points"], since_ms)}
+            for name, later in histories.items()
+        }
 
     def _judged(self, observer: Observer) -> JsonObject:
         """A snapshot with the findings on what runs, and those of the doctor on topics and brokers."""
@@ -315,3 +354,9 @@ class _Cached:
             if isinstance(self._latest, BrokerError):
                 raise self._latest
             return self._latest
+
+
+def joined(earlier: Sequence[JsonObject], later: Sequence[JsonObject], since_ms: float) -> list[JsonObject]:
+    """The points of two histories since a time; where both have some, those of the later one."""
+    until_ms = later[0]["at"] if later else math.inf
+    return [*(each for each in earlier if since_ms < each["at"] < until_ms), *later]

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Producer
@@ -151,6 +152,10 @@ def test_a_topology_with_statistics_is_listed_first(cluster: Cluster) -> None:
     try:
         cluster.produce(stats_topic(cluster.name), 0, b"statistics", [])
         names = Source(cluster.bootstrap).topologies()
+        with closing(Source(cluster.bootstrap)) as source:
+            rows = eventually(source.overview, "the overview")
     finally:
         Catalogue(cluster.bootstrap).withdraw(silent.topology)
     assert [name for name in names if name.endswith(cluster.name)] == [cluster.name, silent.topology]
+    shown = {row["topology"]: (row["control"], row["processes"]) for row in rows or ()}
+    assert shown.items() >= {cluster.name: ("running", 0), silent.topology: ("running", 0)}.items()

@@ -70,7 +70,7 @@ def snapshot(at: int = AT) -> dict[str, Any]:
         ("lines", "marks", "count", "all", None),
     ]
     return {
-        "topology": "words", "at": at, "window_seconds": 5.0,
+        "topology": "words", "control": "running", "at": at, "window_seconds": 5.0,
         "components": [
             component(
                 "lines", "spout", emitted_per_second=1234.5, acked_per_second=1200.25, failed_per_second=2.5,
@@ -123,6 +123,7 @@ FAILURES = [
     failure("00000000000000ff", "failed", "no <b>disk</b>", by="split/1"),
     failure("8000000000000001", "timeout", source="orders[3] offset 42"),
 ]
+OVERVIEW = {"control": "running", "processes": 3, "severity": None, "verdict": "healthy"}
 MESSAGE = status_as_json(
     MessageStatus(
         *("words", "lines", SourceMessage("orders", 3, 42, b"<b>7</b>", AT), State.WAITING, None, 2, AT),
@@ -156,6 +157,7 @@ class Figures(Source):
 
     def __init__(self) -> None:
         self.names = ["words"]
+        self.states: dict[str, JsonObject] = {}
         self.shown = snapshot()
         self.broken = False
         self.closed = False
@@ -169,6 +171,10 @@ class Figures(Source):
     def topologies(self) -> list[str]:
         self._check()
         return self.names
+
+    def overview(self) -> Sequence[JsonObject]:
+        self._check()
+        return [{**OVERVIEW, "topology": name, **self.states.get(name, {})} for name in self.names]
 
     def snapshot(self, topology: str) -> JsonObject:
         self._check(topology)

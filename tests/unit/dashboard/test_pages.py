@@ -3,13 +3,26 @@
 import itertools
 import re
 import threading
+from importlib.metadata import version
 
 import pytest
 
 from inspection.dashboard import DashboardServer, pages
 from inspection.dashboard.recent import JsonObject
 from inspection.http_server import ServedAt
-from tests.unit.dashboard.figures import AT, DEAD_LETTERS, EMPTY, FAILURES, GONE, LARGE, OLDEST, Figures, snapshot, tree
+from tests.unit.dashboard.figures import (
+    AT,
+    DEAD_LETTERS,
+    EMPTY,
+    FAILURES,
+    GONE,
+    LARGE,
+    OLDEST,
+    OVERVIEW,
+    Figures,
+    snapshot,
+    tree,
+)
 from tests.unit.dashboard.http import TOKEN, Answer, Events, request
 from tests.waiting import eventually
 
@@ -23,7 +36,7 @@ def test_the_figures_as_json(served: DashboardServer, figures: Figures) -> None:
     for path, shown in (
         ("snapshot?topology=words", snapshot()),
         ("snapshot", snapshot()),  # the only topology need not be named
-        ("topologies", {"topologies": ["words"], "chosen": None}),
+        ("topologies", {"topologies": ["words"], "chosen": None, "version": version("kafka-acker")}),
         ("failures?topology=words", {"failures": FAILURES}),
         ("dead-letters?topology=words", {"dead_letters": DEAD_LETTERS}),
         ("history?topology=words", figures.history("words")),
@@ -43,6 +56,7 @@ def test_a_topology_may_be_chosen(figures: Figures) -> None:
     figures.names = ["lines", "words"]
     with DashboardServer(figures, ServedAt(token=TOKEN), "words") as served:
         assert request(served.port, "/api/topologies").json["chosen"] == "words"
+        assert request(served.port, "/api/overview").json == {"topologies": [{"topology": "words", **OVERVIEW}]}
         assert request(served.port, "/api/snapshot").json["topology"] == "words"
         refused = request(served.port, "/api/snapshot?topology=lines")
         assert refused.status == 404

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from acker_worker.stats import PartitionStats, WorkerStats
-from inspection.observer import BrokerClock
+from inspection.statistics import BrokerClock
 from inspection.view import ComponentView, TopologyView
 from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import Stats
