@@ -1,8 +1,8 @@
 // What is known of one component: figures, findings, its last hour, its tasks.
 
-import { find, html, keyed, setText, showFigures } from "./elements.js";
+import { command, find, html, keyed, setText, showFigures } from "./elements.js";
 import { UNKNOWN, bytes, count, milliseconds, rate, seconds, share, text } from "./format.js";
-import { Plot } from "./plot.js";
+import { Plot, logarithmic } from "./plot.js";
 import { StateSearch } from "./state.js";
 import { quantiles } from "./tables.js";
 
@@ -77,9 +77,9 @@ export class Component {
     const kinds = [
       ["throughput", "Throughput", "tuples/s", counts, rate],
       isBolt
-        ? ["latency", "Process latency", "ms", latency("process"), milliseconds]
-        : ["latency", "Complete latency", "ms", latency("complete"), milliseconds],
-      ...(isBolt ? [["busy", "Busy", "of the busiest process", [{ name: "busy", title: "busy" }], share, share]] : []),
+        ? ["latency", "Process latency", "ms", latency("process"), milliseconds, { axis: logarithmic }]
+        : ["latency", "Complete latency", "ms", latency("complete"), milliseconds, { axis: logarithmic }],
+      ...(isBolt ? [["busy", "Busy", "of the busiest process", [{ name: "busy", title: "busy" }], share, { onAxis: share }]] : []),
     ];
     const figures = kinds.map(([id]) => html("figure", { id: `component-${id}-plot`, class: "plot" }));
     find("component-plots").replaceChildren(...figures);
@@ -87,20 +87,35 @@ export class Component {
   }
 }
 
+// The first clause of a finding is the cause, the rest its evidence.
+const CLAUSE = /^(.*?)([:;]|(?<=\.)) (.*)$/;
+// A command in a remedy follows a colon or a comma, and ends before the next mark or word of the sentence.
+const COMMAND = /(?<=[:,;] (?:or )?)acker [a-z-]+.*?(?=[.,;](?: |$)| (?:and|or|prints|if) |$)/g;
+
 export function showFindings(list, findings) {
   keyed(
     list,
     findings,
     ({ found }) => found,
-    ({ severity, component, found, remedy }) =>
-      html(
+    ({ severity, component, found, remedy }) => {
+      const [, cause, mark, evidence] = found.match(CLAUSE) ?? ["", found, "", ""];
+      return html(
         "li",
         { "data-severity": severity },
         html("b", {}, severity),
         ...(component && list.id === "findings-list" ? [html("a", { href: `#component-${component}` }, component)] : []),
-        html("span", { class: "found" }, found),
+        html(
+          "span",
+          { class: "found" },
+          html("span", { class: "cause" }, cause),
+          // For those who hear it.
+          html("span", { class: "hidden" }, mark, " "),
+          html("span", { class: "evidence" }, evidence),
+        ),
         html("span", { class: "remedy" }, remedy),
-      ),
+        ...[...new Set(remedy.match(COMMAND))].map(command),
+      );
+    },
     () => {},
   );
 }

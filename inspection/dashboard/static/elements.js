@@ -61,3 +61,21 @@ export function showFigures(list, figures) {
     },
   );
 }
+
+// A command line, and a button that copies it. Browsers let only pages of this machine, or encrypted ones, copy by
+// themselves; elsewhere it is selected.
+export function command(line) {
+  const code = html("code", {}, line);
+  const button = html("button", { type: "button", "aria-label": `Copy ${line}` }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(line);
+      setText(button, "Copied");
+    } catch {
+      getSelection().selectAllChildren(code);
+      setText(button, "Selected");
+    }
+    setTimeout(() => setText(button, "Copy"), 1500);
+  });
+  return html("span", { class: "command" }, code, button);
+}

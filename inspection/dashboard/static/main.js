@@ -5,7 +5,8 @@ import { find, html, keyed, setAttribute, setState, setText, showFigures } from 
 import { count, milliseconds, rate, seconds, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { MessageSearch } from "./message.js";
-import { Plot } from "./plot.js";
+import { Overview, controlOf } from "./overview.js";
+import { Plot, logarithmic } from "./plot.js";
 import { tables } from "./tables.js";
 
 const STALE_MS = 10_000;
@@ -18,6 +19,7 @@ const shown = tables(find);
 const component = new Component(shown.loads, ask);
 const message = new MessageSearch(ask);
 const graph = new Graph(find("drawing"));
+const overview = new Overview(find("overview"), () => ask("/api/overview"), choose);
 const plots = [
   new Plot(
     find("throughput"),
@@ -39,6 +41,7 @@ const plots = [
       { name: "complete_p99", title: "p99" },
     ],
     milliseconds,
+    { axis: logarithmic },
   ),
 ];
 
@@ -83,6 +86,7 @@ function show(next) {
   snapshot = next;
   const { components, edges, acker, workers } = snapshot;
   setText(find("at"), time(snapshot.at));
+  controlOf(find("control"), snapshot.control, components.some(({ processes }) => processes > 0));
   tiles();
   judged();
   shown.edges.show(edges);
@@ -107,6 +111,7 @@ function show(next) {
   // Last, so that the figures are not older than the time.
   setAttribute(find("at"), "datetime", new Date(snapshot.at).toISOString());
   setAttribute(document.body, "data-at", String(snapshot.at));
+  find("main").classList.remove("waiting");
 }
 
 // All ackers in a line; their tables open by themselves where a partition has no owner.
@@ -135,6 +140,7 @@ function judged() {
   // Without figures that change: it is read out when it changes.
   if (problems) setState("unhealthy", `${problems} problem${problems === 1 ? "" : "s"}`);
   else setState("live", "live");
+  overview.show(topology, findings.find(({ severity }) => severity !== "note")?.severity ?? null);
   setText(find("looked"), looked(checked));
   find("healthy").hidden = findings.length > 0;
   const of = (name) => findings.filter(({ component }) => component === name);
@@ -182,11 +188,15 @@ function tiles() {
     const values = spouts().map((spout) => spout.complete_latency?.[quantile]).filter((value) => value != null);
     return values.length ? Math.max(...values) : null;
   };
+  const ages = snapshot.acker.map(({ oldest_seconds: age }) => age).filter((age) => age !== null);
+  const lags = snapshot.components.map(({ lag }) => lag).filter((lag) => lag !== null);
   const all = [
+    ["pending", "Open trees", count(sum("pending"))],
+    ["oldest", "Oldest open (s)", seconds(ages.length ? Math.max(...ages) : null)],
+    ["lag", "Lag", count(lags.length ? lags.reduce((a, b) => a + b, 0) : null)],
     ["emitted", "Emitted/s", rate(sum("emitted_per_second"))],
     ["acked", "Acked/s", rate(sum("acked_per_second"))],
     ["failed", "Failed/s", rate(sum("failed_per_second"))],
-    ["pending", "Pending trees", count(sum("pending"))],
     ["p50", "Complete p50 (ms)", milliseconds(most("p50"))],
     ["p99", "Complete p99 (ms)", milliseconds(most("p99"))],
     ["dead", "Dead letters", count(snapshot.dead_letters)],
@@ -229,6 +239,8 @@ function reasons() {
 
 function follow(name) {
   topology = name;
+  overview.show(name, null);
+  find("main").classList.add("waiting");
   message.clear();
   snapshot = null;
   points = [];
@@ -274,6 +286,11 @@ setInterval(async () => {
   if (await answers()) follow(topology);
 }, 3000);
 
+function choose(name) {
+  history.pushState(null, "", `?topology=${encodeURIComponent(name)}`);
+  follow(name);
+}
+
 async function begin() {
   // The token has done its work, and must not be seen over a shoulder or in a bookmark.
   const address = new URL(location.href);
@@ -282,7 +299,8 @@ async function begin() {
     history.replaceState(null, "", address);
   }
   try {
-    const { topologies, chosen } = await ask("/api/topologies");
+    const { topologies, chosen, version } = await ask("/api/topologies");
+    setText(find("version"), version);
     const names = chosen ? [chosen] : topologies;
     const wanted = address.searchParams.get("topology") ?? names[0];
     if (wanted === undefined) {
@@ -290,19 +308,10 @@ async function begin() {
       setTimeout(begin, 3000);
       return;
     }
-    const select = find("topology");
-    select.replaceChildren(...names.map((name) => html("option", { value: name }, name)));
-    select.value = wanted;
-    find("chooser").hidden = names.length < 2;
-    select.onchange = () => {
-      history.pushState(null, "", `?topology=${encodeURIComponent(select.value)}`);
-      follow(select.value);
-    };
+    overview.begin();
     addEventListener("popstate", () => {
       const back = new URL(location.href).searchParams.get("topology") ?? names[0];
-      if (back === topology) return;
-      select.value = back;
-      follow(back);
+      if (back !== topology) follow(back);
     });
     follow(wanted);
   } catch (error) {

@@ -11,9 +11,9 @@ const HOLE_MS = 15_000;
 
 export class Plot {
   // series: [{name, title}], where `name` is that of the figure in a point; write: a figure as text;
-  //   onAxis: the same where there is little room.
-  constructor(figure, title, unit, series, write, onAxis = short) {
-    Object.assign(this, { series, write, onAxis, unit, points: [], cursor: null });
+  //   onAxis: the same where there is little room; axis: `linear`, or `logarithmic`, which one peak does not flatten.
+  constructor(figure, title, unit, series, write, { onAxis = short, axis = linear } = {}) {
+    Object.assign(this, { series, write, onAxis, axis, unit, points: [], cursor: null });
     const keys = series.map(({ name, title: of }) => {
       const value = html("b", { "data-figure": name });
       return { name, value, key: html("span", { class: `key ${name}` }, html("i"), `${of} `, value) };
@@ -48,14 +48,13 @@ export class Plot {
     const span = SPANS_MS.find((one) => this.now - oldest <= one) ?? SPANS_MS.at(-1);
     const begin = this.now - span;
     const shown = this.points.filter(({ at }) => at >= begin);
-    const values = shown.flatMap((point) => this.series.map(({ name }) => point[name] ?? 0));
-    const { top, step } = scale(Math.max(0, ...values));
+    const { ticks, share } = this.axis(shown.flatMap((point) => this.series.map(({ name }) => point[name] ?? 0)));
     const x = (at) => EDGE.left + ((at - begin) / span) * (width - EDGE.left - EDGE.right);
-    const y = (value) => HEIGHT - EDGE.bottom - (value / top) * (HEIGHT - EDGE.top - EDGE.bottom);
+    const y = (value) => HEIGHT - EDGE.bottom - share(value) * (HEIGHT - EDGE.top - EDGE.bottom);
     this.x = x;
     this.shown = shown;
     const lines = [];
-    for (let value = 0; value <= top * 1.0001; value += step) {
+    for (const value of ticks) {
       lines.push(svg("path", { class: "rule", d: `M${EDGE.left} ${y(value)}H${width - EDGE.right}` }));
       lines.push(svg("text", { class: "tick", x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, this.onAxis(value)));
     }
@@ -110,13 +109,24 @@ export class Plot {
   }
 }
 
-// The top of an axis, and the distance of its lines: 1, 2 or 5 of a power of ten.
-function scale(most) {
-  if (most <= 0) return { top: 1, step: 0.5 };
-  const rough = most / 4;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((n) => n * power).find((one) => one >= rough);
-  return { top: Math.ceil(most / step) * step, step };
+// An axis: the values with a line, and the share of the height at which a value is.
+
+// From 0 on; the lines are 1, 2 or 5 of a power of ten apart.
+export function linear(values) {
+  const most = Math.max(0, ...values);
+  const power = 10 ** Math.floor(Math.log10((most || 1) / 4));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((one) => one >= (most || 1) / 4);
+  const top = Math.ceil((most || 1) / step) * step;
+  return { ticks: Array.from({ length: Math.round(top / step) + 1 }, (_, n) => n * step), share: (value) => value / top };
+}
+
+// Whole powers of ten; what is smaller than the lowest is drawn there.
+export function logarithmic(values) {
+  const some = values.filter((value) => value > 0);
+  const low = Math.floor(Math.log10(some.length ? Math.min(...some) : 1));
+  const high = Math.max(low + 1, Math.ceil(Math.log10(some.length ? Math.max(...some) : 1)));
+  const share = (value) => Math.max(0, (Math.log10(Math.max(value, 10 ** low)) - low) / (high - low));
+  return { ticks: Array.from({ length: high - low + 1 }, (_, n) => 10 ** (low + n)), share };
 }
 
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });

@@ -12,7 +12,9 @@ export class Table {
   //   of a row or an element to show, `kind` has the words "number", "code" and "text" (which may be long), and `warns`,
   //   if it is there, is whether the figure of a row stands out.
   // key: names a row. nothing: shown where there is none.
-  constructor(table, columns, key, nothing) {
+  // isDone: whether a row needs no attention any more.
+  constructor(table, columns, key, nothing, isDone = () => false) {
+    this.isDone = isDone;
     this.columns = columns;
     this.key = key;
     this.nothing = nothing;
@@ -60,6 +62,7 @@ export class Table {
   }
 
   #update(element, row) {
+    element.classList.toggle("done", this.isDone(row));
     this.columns.forEach(({ value, warns }, index) => {
       const cell = element.children[index];
       const shown = value(row);

@@ -153,5 +153,6 @@ export const tables = (find) => ({
     ],
     ({ offset }) => offset,
     "There are no dead letters.",
+    ({ replayed }) => replayed !== null,
   ),
 });

@@ -1,6 +1,6 @@
 // The page of one tuple tree: who emitted what, who acked it, what is open. Searched once, and again by a button.
 
-import { find, html, setAttribute, setState, setText, showFigures } from "./elements.js";
+import { command, find, html, setAttribute, setState, setText, showFigures } from "./elements.js";
 import { count, text, time } from "./format.js";
 import { Table, word } from "./table.js";
 
@@ -154,24 +154,6 @@ function show(tree) {
   tables.notices.show(tree.notices.map((notice, number) => ({ ...notice, number, at: at(notice.at_ms) })));
 }
 
-// A command line, and a button that copies it. Browsers let only pages of this machine, or encrypted ones, copy by
-// themselves; elsewhere it is selected.
-function copied(command, root) {
-  const code = html("code", {}, command);
-  const button = html("button", { type: "button", "aria-label": `Copy the command that traces ${root}` }, "Copy");
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(command);
-      setText(button, "Copied");
-    } catch {
-      getSelection().selectAllChildren(code);
-      setText(button, "Selected");
-    }
-    setTimeout(() => setText(button, "Copy"), 1500);
-  });
-  return html("span", { class: "command" }, code, button);
-}
-
 async function look() {
   // Not disabled meanwhile: who pressed it would lose the place on the page.
   if (busy) return;
@@ -184,7 +166,7 @@ async function look() {
     if (!answer.ok) throw new Error(value.error);
     const tree = value.trees[0];
     show(tree);
-    find("command").replaceChildren(copied(`acker trace ${tree.root} --topology ${value.topology}`, tree.root));
+    find("command").replaceChildren(command(`acker trace ${tree.root} --topology ${value.topology}`));
     if (query.oldest !== undefined) {
       // From now on it is this tree, also when another has become the oldest.
       setQuery({ root: tree.root, topology: value.topology });

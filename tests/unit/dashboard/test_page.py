@@ -1,6 +1,7 @@
 """The page in a browser, over figures of the tests' own."""
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -258,3 +259,92 @@ def is_within(box: Any, around: Any) -> bool:
         around[at] < box[at] and box[at] + box[size] < around[at] + around[size]
         for at, size in (("x", "width"), ("y", "height"))
     )
+
+
+def test_a_finding_has_its_cause_its_evidence_and_commands_to_copy(
+    context: BrowserContext, served: DashboardServer, figures: Figures
+) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    found = "Topology words is not running: no process runs any of its components; lag 5 records."
+    commands = ["acker run MODULE:TOPOLOGY", "acker topologies delete words"]
+    remedy = f"Start it: {commands[0]} and acker worker; or delete it: {commands[1]}."
+    figures.shown["findings"] = [{**FINDINGS[0], "found": found, "remedy": remedy}]
+    page = context.new_page()
+    page.goto(served.address)
+    item = page.locator("#findings-list li")
+    assert item.locator(".cause").inner_text() == "Topology words is not running"
+    assert item.locator(".evidence").inner_text() == "no process runs any of its components; lag 5 records."
+    assert item.locator(".remedy").inner_text() == remedy
+    assert item.locator(".command code").all_inner_texts() == commands
+    item.get_by_role("button", name=f"Copy {commands[1]}").click()
+    item.get_by_role("button").get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == commands[1]
+
+
+def test_the_page_begins_with_the_state_and_what_is_open(
+    context: BrowserContext, served: DashboardServer, figures: Figures
+) -> None:
+    """Until the figures are there, with places for them."""
+    page = context.new_page()
+    page.route("**/api/events*", lambda route: None)
+    page.goto(served.address)
+    page.wait_for_selector("main.waiting")
+    assert page.locator("#tiles").is_hidden()
+    page.unroute("**/api/events*")
+    page.goto(served.address)
+    state(page, "live")
+    assert page.locator("main.waiting").count() == 0
+    assert page.locator("#control").inner_text() == "running"
+    assert page.locator("#version").inner_text() == version("kafka-acker")
+    tiles = page.locator("#tiles dt").all_inner_texts()
+    assert tiles[:3] == ["Open trees", "Oldest open (s)", "Lag"]
+    assert page.locator("#tiles dd").all_inner_texts()[:3] == ["4,321", "1.2", "17"]
+    # The dead letter was replayed.
+    page.wait_for_selector("#dead-table tr.done")
+    for control, processes, shown in (
+        ("paused", 1, "paused"),
+        ("running", 0, "not running"),
+        ("stopped", 0, "stopped"),
+    ):
+        figures.shown = {**snapshot(figures.shown["at"] + 1), "control": control}
+        for each in figures.shown["components"]:
+            each["processes"] = processes
+        page.wait_for_selector(f"#control:text-is('{shown}')")
+
+
+def test_every_topology_has_a_light(context: BrowserContext, served: DashboardServer, figures: Figures) -> None:
+    figures.names = ["words", "orders", "payments", "returns"]
+    figures.states = {
+        "orders": {"severity": "problem", "verdict": "no acker"},
+        "payments": {"control": "paused"},
+        "returns": {"processes": 0},
+    }
+    page = context.new_page()
+    page.goto(served.address)
+    page.wait_for_selector("#overview a")
+    lights = page.locator("#overview a")
+    # The findings of the page count for the topology that it shows.
+    page.wait_for_selector("#overview a[data-light=warning]")
+    shown = [link.get_attribute("data-light") for link in lights.all()]
+    assert shown == ["warning", "problem", "paused", "not running"]
+    assert lights.nth(1).get_attribute("title") == "no acker"
+    lights.nth(2).click()
+    page.wait_for_url("**/?topology=payments")
+    state(page, "live")
+    assert page.locator("#name").inner_text() == "payments"
+    page.go_back()
+    page.wait_for_selector("#name:text-is('words')")
+
+
+def test_one_peak_does_not_flatten_the_latencies(
+    context: BrowserContext, served: DashboardServer, figures: Figures
+) -> None:
+    for number, point in enumerate(figures.points):
+        point |= {"complete_p50": 10.0 + number % 2 * 10, "complete_p99": 50.0}
+    figures.points[60]["complete_p99"] = 60_000.0
+    page = context.new_page()
+    page.goto(served.address)
+    page.wait_for_selector("#latency .curve.complete_p50", state="attached")
+    height = page.locator("#latency .curve.complete_p50").bounding_box()
+    assert height is not None
+    assert height["height"] > 10
