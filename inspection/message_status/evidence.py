@@ -16,6 +16,7 @@ from inspection.message_status.blocks import BlockReader
 from inspection.message_status.outcome_topics import OutcomeTopic
 from inspection.message_status.verdict import DEAD_LETTER, LastFailure, SourceMessage
 from kafka_clients.log_reader import Place
+from tuple_tree.anchors import ANCHORS_HEADER, readable_roots
 from tuple_tree.errors import WireError
 from tuple_tree.ids import ID_BYTES
 from tuple_tree.manifest import Manifest
@@ -135,14 +136,21 @@ def _last(outcomes: Iterable[OutcomeRecord]) -> OutcomeRecord:
     return max(outcomes, key=lambda each: each.end)
 
 
-def dead_letter(reader: BlockReader, offset_ranges: Mapping[Place, range], message: SourceMessage) -> DeadLetter | None:
-    """The last dead letter of a message."""
+def dead_letter(
+    reader: BlockReader, offset_ranges: Mapping[Place, range], message: SourceMessage, roots: Iterable[int] = ()
+) -> DeadLetter | None:
+    """The last dead letter of a message, or of a tuple of one of these roots."""
     found: list[DeadLetter] = []
-    at = message.topic, message.partition, message.offset
+    at, of_tuples = (message.topic, message.partition, message.offset), _Mentions(roots)
 
     def take(record: Message) -> None:
         letter = parse(record)
-        if isinstance(letter, DeadLetter) and (letter.topic, letter.partition, letter.position) == at:
+        if not isinstance(letter, DeadLetter):
+            return
+        anchors = dict(letter.headers).get(ANCHORS_HEADER) or b""
+        if (letter.topic, letter.partition, letter.position) == at or (
+            of_tuples(anchors) and of_tuples.rows(readable_roots(anchors))
+        ):
             found.append(letter)
 
     reader.read("dead letters", offset_ranges, take, lambda: bool(found))

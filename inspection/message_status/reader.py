@@ -176,7 +176,7 @@ class StatusReader:
         skipped_to = spout.begins.get(place, 0)
         known = Evidence(spout.done.get(place), skipped_to, topic is not None, chain=chain, begin=begin)
         is_done = known.is_done(message.offset)
-        outcome = None if topic is None else self._outcome(topic, message, is_done=is_done)
+        outcome = None if topic is None else self._outcome(topic, spout, message, is_done=is_done)
         if not is_done:
             search = _AttemptSearch(self._kafka, self._manifest, self._reader, self._spouts, self._progress)
             tree, failure = search.of(spout, message, known.failures(message.offset), since_ms)
@@ -184,7 +184,7 @@ class StatusReader:
             requested = known.requested if control is None else control.state
             known = replace(known, tree=tree, failure=failure, requested=requested)
         elif outcome is None or outcome.outcome == DEAD_LETTER:
-            known = replace(known, letter=self._letter(message))
+            known = replace(known, letter=self._letter(message, None if outcome is None else spout))
         return judge(self._topology, spout.name, message, replace(known, outcome=outcome))
 
     def _outcomes(self, spout: SourceSpout) -> OutcomeTopic | None:
@@ -192,7 +192,9 @@ class StatusReader:
             self._published = self._spouts.cluster.catalogue.manifests()
         return OutcomeTopic.of(self._manifest, spout.name, self._published or {}, spout.partitions)
 
-    def _outcome(self, topic: OutcomeTopic, message: SourceMessage, *, is_done: bool) -> OutcomeRecord | None:
+    def _outcome(
+        self, topic: OutcomeTopic, spout: SourceSpout, message: SourceMessage, *, is_done: bool
+    ) -> OutcomeRecord | None:
         """The outcome of a message; of one that is not done only a recent one, which is not committed yet."""
         near, far = topic.places(message.key)
         whole = self._reader.offset_ranges(near + far, None if is_done else _now_ms() - _NOT_COMMITTED_MS)
@@ -202,14 +204,21 @@ class StatusReader:
         parts = [{place: whole[place] for place in near}, {place: _near(whole[place], around[place]) for place in far}]
 
         def has_letter_since(since_ms: int) -> bool:
-            return self._letter(message, since_ms) is not None
+            return self._letter(message, spout, since_ms) is not None
 
         return outcome_of(self._reader, parts, around, message, topic, has_letter_since)
 
-    def _letter(self, message: SourceMessage, since_ms: int | None = None) -> DeadLetter | None:
-        """The last dead letter of a message; of all, because the clock of its producer may be wrong, unless given."""
+    def _letter(
+        self, message: SourceMessage, spout: SourceSpout | None, since_ms: int | None = None
+    ) -> DeadLetter | None:
+        """The last dead letter of a message; with the spout, or of a tuple of one of its attempts.
+
+        Unless `since_ms` is given, all are read, because the clock of the producer of the message may be wrong.
+        """
+        at = message.topic, message.partition
+        roots = () if spout is None else self._spouts.roots(spout, at, message.offset)
         letters = self._reader.offset_ranges([(dead_letters_topic(self._topology), 0)], since_ms)
-        return dead_letter(self._reader, letters, message)
+        return dead_letter(self._reader, letters, message, roots)
 
 
 @dataclass(frozen=True, slots=True)

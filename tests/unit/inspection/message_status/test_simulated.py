@@ -10,6 +10,7 @@ import pytest
 from inspection.errors import StatusError
 from inspection.message_status import MessageStatus, State, StatusReader
 from spout_sdk import (
+    BasicBolt,
     Bolt,
     FailTupleError,
     KafkaSpout,
@@ -130,6 +131,31 @@ def test_before_the_first_commit_a_message_is_not_read_yet_if_its_topic_is_named
                     search()
             with pytest.raises(StatusError, match="has committed an offset"):
                 reader.of_position("missing/0/1")
+
+
+class Spoils(BasicBolt):
+    def execute(self, tuple_: Tuple, _collector: object) -> None:
+        if tuple_["value"] == "poison":
+            raise ValueError("spoilt")
+
+
+def test_the_status_names_the_dead_letter_of_a_tuple(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message itself has none: its tree was fully processed, with the mark of the tuple."""
+    builder = TopologyBuilder("shop", ack_partitions=2)
+    builder.set_spout("orders", KafkaSpout("orders", outcomes="outcomes"))
+    builder.set_bolt("ship", Spoils, on_exception="dead_letter").shuffle_grouping("orders")
+    with SimulatedCluster(builder.build()) as cluster:
+        monkeypatch.setattr("time.time_ns", lambda: cluster.clock.broker_ms * 1_000_000)
+        for value in ("good", "poison", "poison"):
+            cluster.produce("orders", value)
+        cluster.advance(2.0)
+        with StatusReader(reading_settings(cluster.broker), cluster.topology.manifest) as reader:
+            found = [reader.of_position(f"0/{offset}")[0] for offset in range(3)]
+        assert [(each.outcome, each.dead_letter) for each in found] == [
+            ("acked", None),
+            ("dead-letter", 0),
+            ("dead-letter", 1),
+        ]
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, guarantee: Guarantee, seed: int, *, chained: bool, outcomes: bool) -> None:
