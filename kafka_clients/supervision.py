@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
@@ -99,54 +98,23 @@ _UNLESS_SET: Final = {"OPENBLAS_NUM_THREADS": "1"}
 Arguments = tuple[str, ...]  # a module, and the arguments of its command line
 
 
-_Spawned = tuple[subprocess.Popen[bytes], int, int]  # a process, and the two ends of the pipe of its reports
-
-
-def _spawn(arguments: Arguments, environment: Mapping[str, str]) -> _Spawned:
-    """Starts a process that imports what it needs, and then waits for its launch on standard input."""
-    ours, theirs = os.pipe()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=2,
-            pass_fds=(theirs,),
-            env={**_UNLESS_SET, **os.environ, **environment},
-            # Ctrl-C in a terminal is for the supervisor alone, which stops its processes.
-            start_new_session=True,
-        )
-    finally:
-        os.close(theirs)
-    return process, ours, theirs
-
-
-_waiting: Final[defaultdict[Arguments, list[_Spawned]]] = defaultdict(list)
-
-
-def start_early(arguments: Arguments, count: int, also: Arguments = ()) -> None:
-    """Starts processes that the next supervisor takes, so that they import what they need while a broker starts.
-
-    They have the current environment, end with this process, and receive the arguments in `also` as well.
-    """
-    _waiting[arguments] += [_spawn((*arguments, *also), {}) for _ in range(count)]
-
-
-def end_waiting() -> None:
-    """Ends the processes that were started early and that no supervisor took."""
-    for process, ours, _ in (spawned for several in _waiting.values() for spawned in several):
-        process.kill()
-        process.communicate()
-        os.close(ours)
-    _waiting.clear()
-
-
 class ChildProcess:
     """A process that imports what it needs, and runs when it is launched."""
 
     def __init__(self, arguments: Arguments, environment: Mapping[str, str]) -> None:
-        waiting = _waiting[arguments]
-        spawned = waiting.pop() if waiting and not environment else _spawn(arguments, environment)
-        self._process, self._reports, self._their_reports = spawned
+        self._reports, self._their_reports = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=2,
+                pass_fds=(self._their_reports,),
+                env={**_UNLESS_SET, **os.environ, **environment},
+                # Ctrl-C in a terminal is for the supervisor alone, which stops its processes.
+                start_new_session=True,
+            )
+        finally:
+            os.close(self._their_reports)
         assert self._process.stdin is not None  # noqa: S101 - because stdin=PIPE
         self._stdin = self._process.stdin
 

@@ -42,7 +42,6 @@ def demo(
     from acker_cli.interruption import interruptible
     from acker_cli.views.live import open_view
     from kafka_clients.catalogue import Catalogue
-    from kafka_clients.supervision import end_waiting
 
     settings = loaded.settings
     # Unless asked for, only what is wrong: the view shows the rest.
@@ -52,19 +51,16 @@ def demo(
     with interruptible(), ExitStack() as cleaning:
         view = cleaning.enter_context(open_view(console))
         directory = cleaning.enter_context(demo_directory(keep))
-        cleaning.callback(end_waiting)
         name = "word-count" if settings.is_embedded else f"word-count-{secrets.token_hex(4)}"
         parameters = Parameters(name, directory, fail_rate, seed, lines=lines or 0)
         options = DemoOptions(parameters, kill, deadline, log_level, settings)
         plan = options.plan()
         if settings.is_embedded:
-            plan.start_early()
             view.note("starting Apache Kafka …")
             _, kafka = cleaning.enter_context(embedded_kafka(loaded, view.progress))
         else:
             kafka = loaded.cluster()
             Catalogue(kafka).reach()
-            plan.start_early()
         view.note(f"counting words as topology {name} on {kafka['bootstrap.servers']}")
         report = run_demo(kafka, plan, options, view)
     for line in report.in_words():

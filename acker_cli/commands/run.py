@@ -51,7 +51,6 @@ def run(
         warned_without_ackers,
     )
     from acker_cli.views.live import open_view
-    from kafka_clients.supervision import end_waiting
 
     log_to_stderr(loaded.settings.log_level)
     topology = load_from_here(reference)
@@ -67,9 +66,6 @@ def run(
     with interruptible(is_service=True), ExitStack() as cleaning:
         view = cleaning.enter_context(open_view(standard_output()))
         if local:
-            if component is None:
-                cleaning.callback(end_waiting)
-                plan.start_early()
             _, kafka = cleaning.enter_context(embedded_kafka(loaded, view.progress))
             create_topics(kafka, topology, loaded.settings.topics.replication_factor)
             cleaning.enter_context(feeding(kafka, feeds, view.console))

@@ -30,8 +30,7 @@ logger = get_logger(__name__)
 
 ACKER_LOOP: Final = "acker"
 """The name of the loop of acker workers; the others have the name of their component."""
-ARGUMENTS: Final = ("acker_cli.processes.acker_pool",)
-"""The command line of a worker's process, for `supervision.start_early`."""
+_MODULE: Final = "acker_cli.processes.acker_pool"
 _ORPHAN_SECONDS: Final = 10.0  # how long an orphan may take to stop cleanly
 _LONGEST_COUNTS: Final = ("clock_lag_ms", "rebuild_seconds", "ack_partitions", "stalled_ms")
 """Statistics that are combined by their maximum, not by their sum."""
@@ -63,7 +62,7 @@ class AckerPool(Supervisor[WorkerStats]):
         self._slots = [
             Slot(
                 ACKER_LOOP,
-                partial(ChildProcess, ARGUMENTS, {}),
+                partial(ChildProcess, (_MODULE,), {}),
                 partial(launch_of, number),
                 {ACKER_LOOP: WorkerStats()},
             )
@@ -115,7 +114,7 @@ def summed(*stats: WorkerStats) -> WorkerStats:
 
 def main() -> int:
     """Works as a child process until it is stopped by a signal or the end of the parent; returns the exit code."""
-    # Before the launch is read: a process that was started early has time for it.
+    # Before the launch is read: the process that follows another one has time for it.
     from acker_worker.ledger import warm_up
     from acker_worker.stats import WorkerStats
     from acker_worker.worker import AckerWorker, WorkerSettings

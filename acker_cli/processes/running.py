@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -13,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from acker_cli.errors import ProcessError, SettingsError
 from acker_cli.interruption import Interrupted, stopped_by_signals
-from acker_cli.processes.acker_pool import ACKER_LOOP, ARGUMENTS, AckerPool
+from acker_cli.processes.acker_pool import ACKER_LOOP, AckerPool
 from acker_cli.processes.control_watch import ControlWatch
 from acker_cli.processes.metrics_server import Health, Loop, metrics_served
 from acker_cli.processes.own_figures import OwnFigures, component_findings, worker_findings
@@ -27,10 +26,8 @@ from kafka_clients.access import component_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerError
 from kafka_clients.repeated_lines import get_logger
-from kafka_clients.supervision import start_early
 from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner
 from spout_sdk.runtime.process import collect_rarely
-from spout_sdk.runtime.supervisor import start_early as start_component_early
 from spout_sdk.statistics.metrics import ComponentCollector
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group
@@ -65,15 +62,6 @@ class RunPlan:
         """In words, what the state of each bolt that runs guarantees."""
         found = self.topology.state_guarantees.items()
         return {bolt: words for bolt, words in found if self.component in (None, bolt)}
-
-    def start_early(self) -> None:
-        """Starts the processes of `TopologyProcesses`, which import what they need while a broker starts."""
-        start_early(ARGUMENTS, self.ackers)
-        manifest = self.topology.manifest
-        for component in manifest.heads:
-            if not component.external:
-                count, has_packs = self.processes.get(component.name, 1), _has_packs(manifest, component.name)
-                start_component_early(self.reference, component.name, count, has_packs=has_packs)
 
     @classmethod
     def checked(
@@ -117,17 +105,6 @@ def _process_count(given: str) -> tuple[str, int]:
     if not (name and count.isdigit()):
         raise SettingsError(f"--processes takes NAME=N, such as --processes split=2, not {given!r}")
     return name, int(count)
-
-
-def _has_packs(manifest: Manifest, head: str) -> bool:
-    """Whether the processes of a component that is not chained send or receive streams of codec arrow."""
-    components = (manifest.component(head), *manifest.chained_to(head))
-    received = [
-        manifest.stream(each.source, each.stream)
-        for component in components
-        for each in getattr(component, "subscriptions", ())
-    ]
-    return any(stream.codec == "arrow" for stream in chain(received, *(each.streams for each in components)))
 
 
 def _head_of(manifest: Manifest, component: str) -> str:

@@ -22,7 +22,6 @@ from spout_sdk.errors import (
 )
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import (
-    ARROW,
     EXIT_BROKEN,
     EXIT_CLEAN,
     EXIT_GAVE_UP,
@@ -88,21 +87,19 @@ def run_component(reference: str, component: str, launch: Launch) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) < 2 or arguments[2:] not in ([], [ARROW]) or os.isatty(0):
+    if len(arguments) != 2 or os.isatty(0):
         sys.stderr.write(
             "usage: python -m spout_sdk.runtime.process MODULE:TOPOLOGY COMPONENT, with a launch line on standard "
             "input; to run a component by hand, use `acker run MODULE:TOPOLOGY --component COMPONENT`\n"
         )
         return EXIT_UNUSABLE
-    if arguments[2:]:
-        # Import it while the broker starts.
-        import tuple_tree.arrow_packs  # noqa: F401
     read = read_launch()
     if read is None:
         return EXIT_CLEAN  # the supervisor ended before it sent a launch
     launch = Launch(**read)
     logging.basicConfig(level=launch.log_level, format=_FORMAT, stream=sys.stderr)
-    return run_component(arguments[0], arguments[1], launch)
+    reference, component = arguments
+    return run_component(reference, component, launch)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,6 @@ EXIT_GAVE_UP: Final = 3  # the process ran, and must not be restarted: too many 
 EXIT_NOT_PREPARED: Final = 4  # the component could not be created, prepared or opened
 MAX_STARTS: Final = 10
 """If this number of starts in a row fail to prepare the component, without a tuple in between, all processes end."""
-ARROW: Final = "arrow"
-"""The argument of a process that imports Arrow before it reads its launch."""
 _MODULE: Final = "spout_sdk.runtime.process"
 
 
@@ -48,11 +46,6 @@ class Launch:
 def stop_seconds(topology: Topology) -> float:
     """Seconds that the processes of a topology may take to stop: the longest `stop_timeout`, and time to commit."""
     return supervision.STOP_SECONDS + topology.stop_timeout - STOP_TIMEOUT
-
-
-def start_early(reference: str, component: str, count: int = 1, *, has_packs: bool = False) -> None:
-    """Starts processes ahead for the next runner of a component; with `has_packs`, they import Arrow at once."""
-    supervision.start_early((_MODULE, reference, component), count, (ARROW,) if has_packs else ())
 
 
 @dataclass(frozen=True, slots=True)

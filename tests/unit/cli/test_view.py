@@ -6,19 +6,14 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import Mock
 
-import pytest
 from rich.console import Console
 
 from acker_cli.console import standard_output
-from acker_cli.errors import SettingsError
 from acker_cli.processes.own_figures import OwnFigures
-from acker_cli.processes.running import RunPlan
-from acker_cli.views import live
 from acker_cli.views.live import PLAIN_SECONDS, View, in_words, open_view
 from acker_cli.views.screen import screen
 from acker_worker.stats import PartitionStats, WorkerStats
@@ -27,7 +22,6 @@ from spout_sdk import LatencyHistogram, Stats
 from spout_sdk.statistics.state_stats import StateStats
 from tests.manifests import counting, manifest, spout
 from tests.pages import ROOT
-from tests.unit.cli.running import call_acker
 
 
 def snapshot(state: StateStats | None = None) -> Snapshot:
@@ -95,16 +89,16 @@ from unittest.mock import Mock
 from acker_cli.console import log_to_stderr, standard_output
 from acker_cli.processes.own_figures import OwnFigures
 from acker_cli.views.live import open_view
-from kafka_clients.supervision import ChildProcess, start_early
+from kafka_clients.supervision import ChildProcess
 from tests.manifests import counting, manifest, spout
 
 log_to_stderr("info", brief=True)
 figures, _ = OwnFigures(manifest(spout("lines")), Mock(latest=dict)).read({})
 with open_view(standard_output()) as view:
-    start_early(("noisy",), 1)
+    child = ChildProcess(("noisy",), {})
     view.note("note")
     view.show(figures)
-    ChildProcess(("noisy",), {}).launch({}).wait()
+    child.launch({}).wait()
     logging.info("own log")
     print("own print")
     view.show(figures)
@@ -152,23 +146,3 @@ def test_output_of_all_processes_appears_whole_above_the_table(tmp_path: Path) -
     assert output == ["child: " + "long " * 30 + "end", "child: printed", "own log", "own print"]
     assert heading.startswith("topology ")
     assert table.startswith("component")
-
-
-@pytest.mark.parametrize("command", [["run", "acker_cli.demo.word_count:topology", "--local"], ["demo"]])
-def test_the_view_opens_before_any_process_starts(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that has started keeps the standard error that it was given."""
-    done: list[str] = []
-
-    @contextmanager
-    def opened(console: Console) -> Iterator[View]:
-        done.append("view")
-        yield View(console)
-
-    def started(_plan: RunPlan) -> None:
-        done.append("processes")
-        raise SettingsError("enough")
-
-    monkeypatch.setattr(live, "open_view", opened)
-    monkeypatch.setattr(RunPlan, "start_early", started)
-    assert "enough" in call_acker(*command).stderr
-    assert done == ["view", "processes"]
