@@ -20,9 +20,11 @@ from spout_sdk.statistics.stats import SAMPLE
 
 _MOST_RETRIES: Final = 100  # executed before other tuples have a turn
 _MICROSECOND: Final = 1e-6  # the sum of tick intervals is rounded
-_FAST_SECONDS: Final = 0.0001  # for each tuple; if they are faster, the clock is read once for several tuples
-_FASTEST_SECONDS: Final = 0.00001  # if they are faster, once for many tuples
-_MANY: Final = 5 * SAMPLE
+# The clock is read after about this time, by the speed of the tuples before: to read it for each tuple would cost as
+# much as a small bolt, and a slow bolt must not miss its ticks.
+_CLOCK_SECONDS: Final = 0.001
+_MOST: Final = 100  # tuples between two readings of the clock
+_SHORTEST: Final = 1e-9
 
 
 class Executor:
@@ -84,8 +86,8 @@ class Executor:
         if adapter.is_busy:
             return False
         # Each call is timed by itself for hooks, and a bolt that may become busy is checked after each.
-        most = 1 if self._hooks or adapter.may_be_busy or adapter.failures.tries_one else SAMPLE
-        several = list(islice(tuples, min(self._stride, _MANY if most > 1 else 1)))
+        most = 1 if self._hooks or adapter.may_be_busy or adapter.failures.tries_one else _MOST
+        several = list(islice(tuples, min(self._stride, most)))
         started = began = clock()
         try:
             while several:
@@ -94,11 +96,7 @@ class Executor:
                 now = clock()
                 seconds = (now - began) / len(several)
                 self._executed(several, seconds)
-                # A clock for each tuple would cost as much as a small bolt, and a slow bolt must not miss its ticks.
-                if seconds >= _FAST_SECONDS:
-                    self._stride = 1
-                else:
-                    self._stride = most if seconds >= _FASTEST_SECONDS or most == 1 else _MANY
+                self._stride = max(1, min(most, int(_CLOCK_SECONDS / max(seconds, _SHORTEST))))
                 if now >= until or adapter.is_busy:
                     return False
                 began = now
