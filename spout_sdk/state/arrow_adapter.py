@@ -39,7 +39,8 @@ class StateArrowAdapter(ArrowAdapter):
         names = state.key_fields[stream.component, stream.stream]
         of_rows, keys = keys_of_rows(rows.codec, batch, tuple(stream.fields[name] for name in names))
         self._check(keys)
-        positions, paths = (column[rows.indices] for column in state.identities(rows.pack))
+        identities = rows.pack.identities
+        positions, paths = identities.positions[rows.indices], identities.paths[rows.indices]
         is_new = ~state.applied.is_repeat(positions, paths)
         if is_new.all():
             values = columns.made(bolt.update_batch(columns.of(map(table.get, keys)), of_rows, batch), len(keys))

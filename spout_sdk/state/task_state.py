@@ -16,8 +16,7 @@ from spout_sdk.state.table import StateTable
 from spout_sdk.state.watermarks import SourceOffsets
 from tuple_tree.components import BoltManifest
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.identities import NO_POSITION
-from tuple_tree.ids import NO_IDS, IdColumn
+from tuple_tree.ids import NO_IDS
 from tuple_tree.names import state_topic
 from tuple_tree.state_records import ABOUT_KEY, SYSTEM_PREFIX, About, KeyCodec
 
@@ -132,7 +131,8 @@ class TaskState:
     def turn(self, pack: InputPack) -> None:
         """Looks up which tuples of a record were applied before; called before they are executed."""
         self._note()
-        self._positions, self._paths = self.identities(pack)
+        identities = pack.identities
+        self._positions, self._paths = identities.positions, identities.paths
         self.repeats = frozenset(np.flatnonzero(self.applied.is_repeat(self._positions, self._paths)).tolist())
         self.pack = pack
 
@@ -150,21 +150,6 @@ class TaskState:
         if index in self.repeats:
             # Its identity had not been applied: look up the tuples of the record again.
             self.pack = None
-
-    def identities(self, pack: InputPack) -> tuple[IdColumn, IdColumn]:
-        """Positions and paths of the tuples of a record, each of shape `(size,)`."""
-        batch, first = pack.batch, pack.first
-        if not batch.is_identified:
-            return np.full(pack.size, NO_POSITION, np.uint64), np.zeros(pack.size, np.uint64)
-        if pack.starts is None:
-            at = slice(first, first + pack.size)
-            return batch.positions[at], batch.paths[at]
-        # A tuple with one anchor has an identity; a tuple with several anchors has none.
-        positions, paths = np.full(pack.size, NO_POSITION, np.uint64), np.zeros(pack.size, np.uint64)
-        rows = np.flatnonzero(np.diff(pack.starts) == 1)
-        places = first + pack.starts[rows]
-        positions[rows], paths[rows] = batch.positions[places], batch.paths[places]
-        return positions, paths
 
     def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yields key and value of the changelog records of the transaction that ends now; None deletes a key."""

@@ -52,7 +52,8 @@ class WindowColumnsAdapter(ArrowAdapter):
         for key in keys:
             state.key_of(key)
         times = _times(batch.column(self._time_field), self._time_field)
-        positions, paths = (column[rows.indices] for column in state.identities(rows.pack))
+        identities = rows.pack.identities
+        positions, paths = identities.positions[rows.indices], identities.paths[rows.indices]
         is_repeat = state.applied.is_repeat(positions, paths)
         new = np.flatnonzero(~is_repeat)
         members, starts = state.windows.rows(times)
