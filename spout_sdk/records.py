@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_clients.producer import DeliveredAt
 from spout_sdk.statistics.stats import Counters
 
 if TYPE_CHECKING:
@@ -112,9 +113,12 @@ class Sink(Protocol):
         keys: Sequence[bytes | None] | None,
         values: Sequence[bytes | None],
         headers: Sequence[Headers] | None,
-        reported: Delivered,
+        reported: DeliveredAt,
     ) -> None:
-        """Sends each record as `send_record` does: to the partition of its key, or to any partition without a key."""
+        """Sends each record as `send_record` does: to the partition of its key, or to any partition without a key.
+
+        `reported` is called with the place of each record in `values`, and its delivery report.
+        """
 
     def flush_acks(self, seconds: float) -> int:
         """Waits until the records of `send_reported` are delivered or have failed; returns how many are neither."""

@@ -14,7 +14,7 @@ from tuple_tree.streams import declare
 
 
 class KafkaAdapter(BoltAdapter):
-    """Writes a record for each tuple; the tuples of a call are acked when all of their records are delivered."""
+    """Writes a record for each tuple, which is acked when its record is delivered."""
 
     def prepare(self) -> None:
         """Makes the codec of the values of each stream that the bolt receives."""

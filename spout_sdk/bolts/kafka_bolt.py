@@ -16,8 +16,8 @@ Part = str | Callable[[Tuple], bytes | str | None] | None
 class KafkaBolt(AnyBolt):
     """Writes each tuple as a record of a topic that is not the topology's.
 
-    A tuple is acked when its record is delivered, and its tree fails when it is not. Tuples that are executed in
-    one call are acked when all of their records are delivered; if one is not delivered, all of them fail. So with
+    A tuple is acked when its record is delivered, and its tree fails when it is not: at once if the record is refused,
+    for instance because it is too large, and other records with it are written. So with
     `at_least_once` each tuple is in the topic once, and again for each replay; with `at_most_once` once or not at all;
     with `exactly_once` the records are part of the bolt's transactions, and consumers with
     `isolation.level=read_committed` see each once.

@@ -266,7 +266,7 @@ class Outcomes:
         *,
         tuples: Iterable[Tuple] = (),
     ) -> None:
-        """Writes one record for each of some tuples of a pack, which are acked when all records are delivered.
+        """Writes one record for each of some tuples of a pack, each of which is acked when its record is delivered.
 
         Args:
             indices: the index of each tuple in the pack.
@@ -281,15 +281,14 @@ class Outcomes:
         if not self._is_tracked:
             # The inputs were committed before: a record that is not delivered is lost, and must not be sent twice.
             self._sink.send_records(topic, keys, values, headers, partial(self._lost, group))
-            self._ack_group(group)
+            self._ack_group(group, indices)
             return
         self._sink.send_records(topic, keys, values, headers, self._writes.reporter(group))
 
-    def _lost(self, group: WriteGroup, error: Any, _message: Any) -> None:
-        """Handles the delivery report of an untracked record; the tuples are acked in any case."""
+    def _lost(self, group: WriteGroup, at: int, error: Any, _message: Any) -> None:
+        """Handles the delivery report of an untracked record; its tuple is acked in any case."""
         if error is not None:
-            (tuple_, *_) = group.open_tuples() or [group.pack.tuple_at(group.indices[0], ())]
-            self._not_written((tuple_, group.topic, error, None), is_pending=False)
+            self._not_written((group.tuple_at(group.indices[at]), group.topic, error, None), is_pending=False)
 
     def _wrote(self, pack: InputPack, indices: Sequence[int]) -> None:
         """Called when records were written for tuples."""
@@ -383,10 +382,10 @@ class Outcomes:
         if not tuple_.settled:
             self.ack(tuple_)
 
-    def _ack_group(self, group: WriteGroup) -> None:
+    def _ack_group(self, group: WriteGroup, indices: Sequence[int]) -> None:
         """Acks tuples whose records are delivered, unless their pack has expired."""
         if self._inputs.is_open(group.pack.offset):
-            self.ack_together(group.open_tuples())
+            self.ack_together([group.tuple_at(index) for index in group.still_open(indices)])
 
     def _not_written(self, report: Report, is_pending: bool) -> None:
         tuple_, topic, error, message = report

@@ -1,9 +1,10 @@
 """Deliveries that acks of tuples wait for: records that a bolt writes for tuples, and dead letters."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from kafka_clients.producer import DeliveredAt
 from spout_sdk.api.tuples import InputPack, Tuple
 
 Report = tuple[Tuple, str, Any, Any]  # tuple, topic, the error or None, and the message or None, as reported
@@ -18,14 +19,14 @@ class PendingWrites:
     Args:
         ack: acks a tuple when all of its records are delivered.
         fail: called with each report of a record that was not delivered, and whether its tuple is still pending.
-        ack_group: acks the tuples of a group when all of its records are delivered.
+        ack_group: acks the tuples of a group whose records are delivered, by their indices.
     """
 
     def __init__(
         self,
         ack: Callable[[Tuple], None],
         fail: Callable[[Report, bool], None],
-        ack_group: "Callable[[WriteGroup], None]",
+        ack_group: "Callable[[WriteGroup, Sequence[int]], None]",
     ) -> None:
         self._ack = ack
         self._ack_group = ack_group
@@ -33,7 +34,8 @@ class PendingWrites:
         self.undelivered: dict[Tuple, int] = {}  # records of each tuple, including records whose report is queued
         self.acked: set[Tuple] = set()  # tuples that the bolt has acked itself meanwhile
         self._reports: deque[Report] = deque()
-        self._groups: deque[WriteGroup] = deque()  # groups whose records are all reported
+        self._groups: deque[WriteGroup] = deque()  # groups with records that were delivered since `handle`
+        self._failed: deque[Report] = deque()  # reports of records of groups that were not delivered
 
     def expect(self, tuple_: Tuple) -> None:
         """Counts a record, before it is sent."""
@@ -54,28 +56,29 @@ class PendingWrites:
         self.undelivered.pop(tuple_, None)
         self.acked.discard(tuple_)
 
-    def reporter(self, group: "WriteGroup") -> Callable[[Any, Any], None]:
-        """Returns the callback for the delivery report of each record of a group.
+    def reporter(self, group: "WriteGroup") -> DeliveredAt:
+        """Returns the callback for the delivery reports of the records of a group."""
+        groups, failed, delivered, indices = self._groups, self._failed, group.delivered, group.indices
 
-        The records share one callback, because a callback for each would cost as much as the record itself. A report
-        does not identify its tuple, so all tuples of the group fail if one record is not delivered.
-        """
-        missing, ended = len(group.indices), self._groups
-
-        def report(error: Any, message: Any) -> None:
-            nonlocal missing
+        def report(at: int, error: Any, message: Any) -> None:
             if error is not None:
-                group.errors.append((error, message))
-            missing -= 1
-            if not missing:
-                ended.append(group)
+                failed.append((group.tuple_at(indices[at]), group.topic, error, message))
+                return
+            if not delivered:
+                groups.append(group)
+            delivered.append(indices[at])
 
         return report
 
     def handle(self) -> None:
         """Acks and fails tuples by the reports that have arrived."""
         while self._groups:
-            self._handle_group(self._groups.popleft())
+            group = self._groups.popleft()
+            indices = sorted(group.delivered)
+            group.delivered.clear()
+            self._ack_group(group, indices)
+        while self._failed:
+            self._fail(self._failed.popleft(), True)
         while self._reports:
             report = self._reports.popleft()
             tuple_, _, error, _ = report
@@ -89,14 +92,6 @@ class PendingWrites:
                 self.forget(tuple_)
                 self._ack(tuple_)
 
-    def _handle_group(self, group: "WriteGroup") -> None:
-        if not group.errors:
-            self._ack_group(group)
-            return
-        error, message = group.errors[0]
-        for tuple_ in group.open_tuples():
-            self._fail((tuple_, group.topic, error, message), True)
-
 
 class WriteGroup:
     """Tuples of one pack, with one record each that is written to one topic.
@@ -107,23 +102,21 @@ class WriteGroup:
         pack: the pack of the tuples.
         indices: the index of each tuple in the pack.
         topic: the topic of the records.
-        errors: the error, and the message or None, of each record that was not delivered.
+        delivered: the indices of tuples whose records are delivered, and that are not acked.
     """
 
-    __slots__ = ("_tuples", "errors", "indices", "pack", "topic")
+    __slots__ = ("_tuples", "delivered", "indices", "pack", "topic")
 
     def __init__(self, pack: InputPack, indices: Sequence[int], topic: str, tuples: Sequence[Tuple] = ()) -> None:
         self.pack, self.indices, self.topic = pack, indices, topic
-        self._tuples = tuples
-        self.errors: list[tuple[Any, Any]] = []
+        self._tuples = {each.index: each for each in tuples}
+        self.delivered: list[int] = []
 
-    def open_indices(self) -> list[int]:
-        """The indices of the tuples that are not settled."""
+    def still_open(self, indices: Iterable[int]) -> list[int]:
+        """The indices among these of the tuples that are not settled."""
         settled = self.pack.settled
-        return [index for index in self.indices if not settled[index]]
+        return [index for index in indices if not settled[index]]
 
-    def open_tuples(self) -> list[Tuple]:
-        """The tuples that are not settled; without values, unless there are hooks."""
-        if self._tuples:
-            return [each for each in self._tuples if not each.settled]
-        return [self.pack.tuple_at(index, ()) for index in self.open_indices()]
+    def tuple_at(self, index: int) -> Tuple:
+        """A tuple; without values, unless there are hooks."""
+        return self._tuples.get(index) or self.pack.tuple_at(index, ())

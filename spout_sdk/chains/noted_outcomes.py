@@ -223,11 +223,11 @@ class ChainedOutcomes(NotedOutcomes):
             self.written -= len(indices)
             pack.batch.note_effects(_places(pack, np.array(indices, np.intp)))
 
-    def _ack_group(self, group: WriteGroup) -> None:
+    def _ack_group(self, group: WriteGroup, indices: Sequence[int]) -> None:
         if self._hooks or self._unwritten:
-            super()._ack_group(group)
+            super()._ack_group(group, indices)
         elif self._inputs.is_open(group.pack.offset):
-            indices, settled = group.open_indices(), group.pack.settled
+            indices, settled = group.still_open(indices), group.pack.settled
             for index in indices:
                 settled[index] = ACKED
             self._noted.append(Noted(group.pack, indices))

@@ -18,11 +18,11 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_clients.access import remedy
 from kafka_clients.librdkafka_bugs import bounded, within
-from kafka_clients.producer import FENCED, PURGED, ServedProducer
+from kafka_clients.producer import FENCED, PURGED, DeliveredAt, ServedProducer
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, DeliveryError, RolledBackError, is_refused
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS, KafkaSettings, transactional_settings
-from spout_sdk.records import Delivered, Headers, Sending
+from spout_sdk.records import Headers, Sending
 from tuple_tree.names import dead_letters_topic, transactional_id, transactional_prefix
 
 logger = get_logger("spout_sdk.kafka")
@@ -310,12 +310,12 @@ class TransactionalSink:
         keys: Sequence[bytes | None] | None,
         values: Sequence[bytes | None],
         headers: Sequence[Headers] | None,
-        reported: Delivered,
+        reported: DeliveredAt,
     ) -> None:
         """Sends records that a bolt writes; they are reported at once."""
         for at, value in enumerate(values):
             each = [] if headers is None else headers[at]
-            reported(self.produce(topic, -1, None if keys is None else keys[at], value, each), None)
+            reported(at, self.produce(topic, -1, None if keys is None else keys[at], value, each), None)
 
     def flush_acks(self, _seconds: float) -> int:
         """Everything was reported when it was sent."""

@@ -20,6 +20,7 @@ from spout_sdk.kafka.kafka_settings import (
     record_producer_settings,
     tuple_producer_settings,
 )
+from spout_sdk.kafka.record_producer import RecordProducer
 from spout_sdk.records import Sending
 
 logger = get_logger("spout_sdk.kafka")
@@ -35,7 +36,7 @@ class KafkaSink:
         self.error: str | None = None
         self._callbacks = callbacks = {"error_cb": self._on_error}
         self._kafka, self._never_twice = kafka, never_twice
-        self._records: ServedProducer | None = None
+        self._records: RecordProducer | None = None
         self._hurry_at = 0.0
         tuples = {**tuple_producer_settings(kafka, never_twice=never_twice), **callbacks}
         self._tuples = ServedProducer(tuples, self._end)
@@ -44,18 +45,18 @@ class KafkaSink:
         self.send: Callable[[*Sending], Any] = self._tuples.produce
         self.send_reported: Callable[[*Sending], Any] = self._acks.produce
 
-    def send_record(self, *record: *Sending) -> Any:
+    def send_record(self, *record: *Sending) -> None:
         """Sends a record that a bolt writes."""
-        return self._record_producer().produce(*record)
+        self._record_producer().produce(*record)
 
     def send_records(self, *records: Any) -> None:
         """Sends records that a bolt writes."""
         self._record_producer().produce_all(*records)
 
-    def _record_producer(self) -> ServedProducer:
+    def _record_producer(self) -> RecordProducer:
         if self._records is None:
             settings = record_producer_settings(self._kafka, never_twice=self._never_twice)
-            self._records = ServedProducer({**settings, **self._callbacks}, self._end)
+            self._records = RecordProducer({**settings, **self._callbacks}, self._end)
         return self._records
 
     def poll(self, seconds: float = 0.0) -> None:

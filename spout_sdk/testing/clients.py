@@ -218,7 +218,7 @@ class MemoryProducer:
         if self._transaction is not None:
             self._transaction.append(record)
             return
-        message = MemoryRecord(topic, partition, None, value) if refused else self._broker.append(*record)
+        message = MemoryRecord(topic, partition, None, value, key_=key) if refused else self._broker.append(*record)
         if refused or self._reports_all:
             self._reports.append(partial(on_delivery, refused, message))
 

@@ -11,11 +11,14 @@ from confluent_kafka.admin import NewTopic
 
 from spout_sdk import FailReason, KafkaBolt, Tuple
 from spout_sdk.kafka.kafka_settings import ack_producer_settings, tuple_producer_settings
+from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.clients import MemoryProducer
 from tests.contract.components import Messages, MessageSpout
 from tests.contract.real import RealWorld
+from tests.kafka.sdk_rig import records
 from tests.topics import create_topics
+from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
 from tuple_tree.topics import TopicSpec
 
@@ -79,3 +82,30 @@ def test_a_record_for_a_topic_that_does_not_exist_fails_its_tuple(world: RealWor
     assert failures["missing"].message.startswith(f"a record for topic {target}-missing was not delivered: ")
     assert "Unknown topic" in failures["missing"].message
     assert failures["none"].message.startswith("TypeError: topic= of a KafkaBolt returned None: return the name")
+
+
+LIMITED: Final[dict[str, Any]] = {"max.message.bytes": "20000"}
+
+
+@pytest.mark.parametrize(
+    ("config", "keys", "odd_value"),
+    [
+        (LIMITED, None, random.Random(2).randbytes(30_000)),
+        ({"cleanup.policy": "compact"}, [b"%d" % number if number != 50 else None for number in range(100)], b"no key"),
+    ],
+    ids=["too large", "without the key that compaction needs"],
+)
+def test_a_record_that_the_broker_refuses_is_refused_alone(
+    bootstrap_servers: str, config: dict[str, str], keys: list[bytes | None] | None, odd_value: bytes
+) -> None:
+    """Others in its batch, which is refused with it, are written once; small records may be too large together, too."""
+    topic, kafka = f"refused-{uuid.uuid4().hex}", {"bootstrap.servers": bootstrap_servers}
+    create_topics(kafka, [NewTopic(topic, 1, 1, config=config)])
+    values = [random.Random(number).randbytes(1_000) if number != 50 else odd_value for number in range(100)]
+    reports: dict[int, Any] = {}
+    sink = KafkaSink(kafka)
+    sink.send_records(topic, keys, values, None, lambda at, error, _message: reports.update({at: error}))
+    eventually(lambda: not sink.flush(1) and len(reports) == 100, "a report of each record")
+    assert [at for at, error in reports.items() if error is not None] == [50]
+    written = [record.value() or b"" for record in records(kafka, topic)]
+    assert sorted(written) == sorted(values[:50] + values[51:])

@@ -77,7 +77,7 @@ class MemorySink:
     def send_records(self, topic: str, keys: Any, values: Any, headers: Any, reported: Any) -> None:
         for at, value in enumerate(values):
             key, each = None if keys is None else keys[at], [] if headers is None else headers[at]
-            self.send_record(topic, -1, key, value, each, reported)
+            self.send_record(topic, -1, key, value, each, partial(reported, at))
 
     def flush_acks(self, _seconds: float) -> int:
         return 0

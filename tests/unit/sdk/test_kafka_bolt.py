@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 from collections.abc import Callable
 from functools import partial
 from typing import Any, get_args
@@ -11,9 +12,19 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kafka_clients.access import Operation, component_role
-from spout_sdk import KafkaBolt, Topology, TopologyBuilder, TopologyError, Tuple, declare
-from spout_sdk.testing import SimulatedCluster
+from spout_sdk import (
+    KafkaBolt,
+    KafkaSpout,
+    RetryPolicy,
+    Topology,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    declare,
+)
+from spout_sdk.testing import SimulatedCluster, broker, clients
 from tests.components import source
+from tests.packs import under_seed
 from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.manifest import Guarantee
 
@@ -151,3 +162,56 @@ def test_the_topics_of_kafka_bolts_are_in_the_topology() -> None:
     assert topology(lambda: KafkaBolt(lambda tuple_: tuple_["word"])).kafka_targets == {}
     permissions = component_role(made.manifest, "publish", targets=["out"]).permissions
     assert [each.operations for each in permissions if each.name == "out"] == [(Operation.WRITE,)]
+
+
+ESCAPED = bytes(range(32)).decode()
+LARGE = "".join(random.Random(1).choices(ESCAPED, k=10_000))
+"""A text that fits in a pack with others, and as JSON is too large for a record of the test."""
+
+
+@pytest.mark.parametrize("guarantee", get_args(Guarantee))
+def test_a_record_that_is_too_large_fails_alone(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its neighbours in the call are written once, and acked at their first attempt."""
+    monkeypatch.setattr(broker, "LARGEST_BATCH", 15_000)
+    monkeypatch.setattr(clients, "_LARGEST", 30_000)
+    builder = TopologyBuilder("sizes", guarantee=guarantee)
+    retry = RetryPolicy(initial_delay=1, delay_period=0, max_delay=1, max_retries=3)
+    outcomes = None if guarantee == "at_most_once" else "ended"
+    builder.set_spout("texts", KafkaSpout("texts", retry=retry), outcomes=outcomes)
+    builder.set_bolt("publish", partial(KafkaBolt, "out", value=["value"])).shuffle_grouping("texts")
+    words = [f"{number}" for number in range(59)]
+    with SimulatedCluster(builder.build()) as cluster:
+        for word in [*words[:29], LARGE, *words[29:]]:
+            cluster.produce("texts", word)
+        cluster.run_until_idle()
+        written = [json.loads(record.value() or b"")["value"] for record in cluster.records("out")]
+        assert sorted(written) == sorted(words)
+        if guarantee == "at_most_once":
+            return
+        cluster.advance(10)
+        assert len(cluster.records("out")) == 59
+        ended = [cluster.message_outcome("texts", offset) for offset in range(60)]
+        assert [(each.outcome, each.attempts) for each in ended if each and each.offset != 29] == 59 * [("acked", 1)]
+        assert (large := ended[29]) is not None
+        assert (large.outcome, large.attempts) == ("dead-letter", 4)
+        assert "a record for topic out was not delivered" in large.failure
+
+
+@pytest.mark.parametrize("value", [["word"], lambda tuple_: tuple_["word"]], ids=["columns", "tuples"])
+def test_each_tuple_of_a_call_is_acked_or_fails_with_its_own_record(value: Any) -> None:
+    bench = Bench(topology(lambda: KafkaBolt("out", value=value)), holds_back=True)
+    task = bench.bolt("publish")
+    edges = under_seed(range(1, 5))
+    execute(task, bench.pack("publish", [(word, 1, b"") for word in "abcd"], edges, source="counts/default"))
+    a, b, c, d = bench.sink.to("out")
+    c.deliver()
+    a.deliver()
+    b.deliver(KafkaError(KafkaError._MSG_TIMED_OUT))
+    task.flush()
+    acked = {root: edge for each in edges for root, edge in each.items()}
+    del acked[2]
+    waits = acked.pop(4)
+    assert (bench.sink.checksums(), list(bench.sink.failed())) == (acked, [2])
+    d.deliver()
+    task.flush()
+    assert bench.sink.checksums() == {**acked, 4: waits}
