@@ -114,7 +114,7 @@ class TooManyFailuresError(ComponentError):
     def __init__(self, component: str, task: int, failures: int, error: BaseException) -> None:
         SpoutSdkError.__init__(
             self,
-            f"{component}/{task} stopped: {failures} calls of execute() in a row raised, the last one "
+            f"{component}/{task} stopped: execute() raised for tuples of {failures} messages in a row, the last time "
             f"{describe(error)}; fix the cause and restart it; inputs that it did not ack are read again",
         )
         self.component = component

@@ -53,7 +53,7 @@ class BoltOptions:
 
     @property
     def most_failures(self) -> int | None:
-        """Tuples in a row whose `execute` raised, after which `on_consecutive_failures` applies; None for no limit."""
+        """Messages in a row whose tuples raised, after which `on_consecutive_failures` applies; None for no limit."""
         if self.max_consecutive_failures is None:
             return MOST_FAILURES if self.on_exception in ("fail", "retry") else None
         return self.max_consecutive_failures or None

@@ -7,7 +7,7 @@ from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.topology import BoltOptions
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.outcomes import Outcomes
-from spout_sdk.bolts.pause import FIRST_SECONDS, LONGEST_SECONDS, Pause
+from spout_sdk.bolts.pause import FIRST_SECONDS, LONGEST_SECONDS, MessagesInARow, Pause
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import ComponentError, FailTupleError, RetryTupleError, TooManyFailuresError
 from tuple_tree.errors import ENDS_PROCESS, WireError, describe, text_of
@@ -23,8 +23,8 @@ class ExecuteFailures:
     Bolts with windows have a second one, for calls of the user's code other than `execute`.
 
     Attributes:
-        in_a_row: the number of different tuples whose calls have raised since a call last returned, which sets it to
-            0. Tick tuples do not count.
+        in_a_row: for how many messages calls have raised since a call last returned, which sets it to 0. Replays and
+            other tuples of a message do not count again, and tick tuples do not count.
         pause: the pause of the task, until a call returns; None without one.
     """
 
@@ -39,7 +39,8 @@ class ExecuteFailures:
         self._retries = outcomes.retries
         self._clock = task.environment.clock
         self._counters = task.environment.counters
-        self._row: set[tuple[int, int]] = set()  # offsets and indexes of the tuples in a row
+        self._most = options.most_failures or 0
+        self._row = MessagesInARow(task.topology.manifest.ack_partitions)
         self.in_a_row = 0
         self.pause: Pause | None = None
 
@@ -114,8 +115,8 @@ class ExecuteFailures:
         if not self.in_a_row:
             self._row.clear()
             self.end_pause()
-        self._row.add((tuple_.offset, tuple_.index))
-        self.in_a_row = len(self._row)
+        if self.in_a_row < max(self._most, 1):
+            self.in_a_row += self._row.add(tuple_)
         now = self._clock()
         if self.pause is not None:
             if now >= self.pause.until:  # an earlier one was begun before the pause
@@ -123,9 +124,9 @@ class ExecuteFailures:
         elif self._pause_after is not None and self.in_a_row >= self._pause_after:
             self.pause = Pause(now, why)
             logger.warning(
-                "%s/%d pauses: the execute of %d tuples in a row raised, the last time %s. It tries one again in %g s, "
-                "and then after pauses of up to %g s; its inputs wait, and their trees are kept alive until "
-                "max_tree_age. If single tuples cause the failures, raise FailTupleError, or set "
+                "%s/%d pauses: execute raised for tuples of %d messages in a row, the last time %s. It tries one tuple "
+                "again in %g s, and then after pauses of up to %g s; its inputs wait, and their trees are kept alive "
+                "until max_tree_age. If single tuples cause the failures, raise FailTupleError, or set "
                 "max_consecutive_failures=0",
                 *(self._component, self._task, self.in_a_row, why, FIRST_SECONDS, LONGEST_SECONDS),
                 extra=EACH,

@@ -218,8 +218,8 @@ class TopologyBuilder:
             retry: when a tuple is executed again, with `on_exception="retry"`, `collector.retry` and `RetryTupleError`.
                 By default after 0, 0.2, 0.4 … 10 seconds, until it is acked.
             on_exhausted: what to do with a tuple after `max_retries` of the policy: `fail` it, or `dead_letter`.
-            max_consecutive_failures: number of tuples in a row whose `execute` raised, after which the task pauses; 0
-                for no limit. By default 10 with `fail` and `retry`, and no limit otherwise.
+            max_consecutive_failures: number of messages in a row for whose tuples `execute` raised, after which the
+                task pauses; 0 for no limit. By default 10 with `fail` and `retry`, and no limit otherwise.
             on_consecutive_failures: `pause` the task, or `stop` the component permanently.
             tick_interval: seconds between tick tuples, with which `execute` is also called; by default the class's.
             external: whether another program runs it, such as Spark. Then the factory is a function that is called

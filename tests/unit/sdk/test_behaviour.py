@@ -198,7 +198,9 @@ def test_too_many_exceptions_in_a_row_stop_the_component() -> None:
         feed(bench, task, line, {number: 11})
     with pytest.raises(TooManyFailuresError) as stopped:
         feed(bench, task, "bad", {9: 11})
-    message = "split/1 stopped: 3 calls of execute() in a row raised, the last one ValueError: a bad word; fix"
+    message = (
+        "split/1 stopped: execute() raised for tuples of 3 messages in a row, the last time ValueError: a bad word; fix"
+    )
     assert str(stopped.value).startswith(message)
     task.flush()
     assert len(bench.sink.failed()) == 5

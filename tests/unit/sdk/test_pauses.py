@@ -17,6 +17,7 @@ from spout_sdk import (
     declare,
     tumbling,
 )
+from spout_sdk.api.topology import OnException
 from spout_sdk.testing import SimulatedCluster
 from tests.components import Emits, kinds, passing, source
 from tests.packs import under_seed
@@ -124,7 +125,10 @@ def test_the_pause_becomes_longer_and_ends_with_the_first_call_that_returns(
         assert len(cluster.executed("last")) == 20 - left_over[on_exception]
     pausing = [line for line in caplog.messages if "pauses" in line]
     assert len(pausing) == 2
-    assert "pauses: the execute of 3 tuples in a row raised, the last time ConnectionError: the database" in pausing[0]
+    assert (
+        "pauses: execute raised for tuples of 3 messages in a row, the last time ConnectionError: the data"
+        in pausing[0]
+    )
     assert sum("continues, after a pause of " in line for line in caplog.messages) == 2
 
 
@@ -254,3 +258,29 @@ def test_the_rest_of_a_call_is_the_first_after_the_pause() -> None:
 def test_windows_neither_pause_nor_are_retried(options: dict[str, Any], message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         TopologyBuilder("windows").set_bolt("total", lambda: Total(tumbling(count=2)), **options)
+
+
+@pytest.mark.parametrize("on_exception", ["fail", "retry"])
+@pytest.mark.parametrize("tuples", [1, 12])
+def test_a_message_that_always_fails_does_not_pause_its_bolt(
+    tuples: int, on_exception: OnException, database: Database
+) -> None:
+    """Without others beside it, and although each of its replays brings new tuples; its attempts follow its policy."""
+
+    class Repeats(passing(*WORD)):  # type: ignore[misc]
+        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+            for number in range(tuples):
+                collector.emit((f"{tuple_['word']} {number}",))
+
+    policy = RetryPolicy(initial_delay=1, delay_period=0, max_delay=1, max_retries=15)
+    builder = TopologyBuilder("poison")
+    builder.set_spout("words", KafkaSpout("text", streams=WORD, retry=policy))
+    builder.set_bolt("first", Repeats).shuffle_grouping("words")
+    once = RetryPolicy(initial_delay=0, delay_period=0, max_retries=1)
+    builder.set_bolt("store", Store, on_exception=on_exception, retry=once).shuffle_grouping("first")
+    with SimulatedCluster(builder.build()) as cluster:
+        cluster.produce("text", "bad")
+        cluster.advance(25)
+        assert cluster.stats("store").paused_seconds == 0
+        (letter,) = cluster.dead_letters()
+        assert "all 16 attempts failed" in letter.detail
