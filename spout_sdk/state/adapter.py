@@ -10,7 +10,7 @@ from spout_sdk.bolts.basic_collector import BasicAdapter, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.task import Task
 from spout_sdk.state.bolt import StatefulBolt
-from spout_sdk.state.collectors import StateCollector
+from spout_sdk.state.collectors import StateCollector, send_held
 from spout_sdk.state.deletion import DELETE
 from spout_sdk.state.task_state import TaskState
 from tuple_tree.state_records import KeyCodec
@@ -39,11 +39,13 @@ class StateAdapter(BasicAdapter):
         state, index = self.state, tuple_.index
         if tuple_.pack is not state.pack:
             state.turn(tuple_.pack)
+        collector.held.clear()
         table = state.table
         key, values = self._keys(tuple_)
         if index in state.repeats and state.is_repeat(index):
             self._task.context.count(REPLAYED)
             self._emit(values, table.current(key), tuple_, collector)
+            send_held(collector.held, self._task, self._outcomes)
             return
         changed = self._update(table.get(key), tuple_)
         if changed is None or changed is DELETE:
@@ -52,9 +54,11 @@ class StateAdapter(BasicAdapter):
         payload = table.encoded(key, changed)
         kept = changed if table.copied is None or changed is None else table.copied(changed)
         self._emit(values, changed, tuple_, collector)
-        # Last, so that a call that raises has changed nothing.
+        # After the user's code, so that a call that raises has changed and written nothing.
         state.set(key, kept, payload)
         state.note(index)
+        if collector.held:
+            send_held(collector.held, self._task, self._outcomes)
 
 
 class KeysOfTuples:

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from spout_sdk.bolts.adapters import ArrowAdapter, adapter_of
-from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
+from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import StateError
 from spout_sdk.state.adapter import REPLAYED
 from spout_sdk.state.bolt import StatefulArrowBolt
-from spout_sdk.state.collectors import StateArrowCollector
+from spout_sdk.state.collectors import StateArrowCollector, send_held
 from spout_sdk.state.table import StateTable
 from spout_sdk.state.task_state import TaskState
 from tuple_tree.anchors import Rows
@@ -32,7 +32,7 @@ class StateArrowAdapter(ArrowAdapter):
         self.state = TaskState(bolt, task)
         self._values = ValueColumns(self.state)
 
-    def _execute(self, rows: ArrowInput, collector: ArrowCollector) -> None:
+    def _execute(self, rows: ArrowInput, collector: Any) -> None:
         """Executes rows of a record with the user's bolt."""
         bolt, state, batch = self._bolt, self.state, rows.batch
         table, stream, columns = state.table, rows.pack.stream, self._values
@@ -50,11 +50,12 @@ class StateArrowAdapter(ArrowAdapter):
             changed = self._changed(rows, of_rows, keys, np.flatnonzero(is_new))
             values = columns.of(changed[key][0] if key in changed else table.get(key) for key in keys)
         bolt.emit_batch(values, of_rows, batch, collector)
-        # Last, so that a call that raises has changed nothing.
+        # After the user's code, so that a call that raises has changed and written nothing.
         for key, (value, payload) in changed.items():
             state.set(key, value, payload)
         if is_new.any():
             state.applied.note(positions[is_new], paths[is_new])
+        send_held(collector.held, self._task, self._outcomes)
         collector.ack()
 
     def _changed(self, rows: ArrowInput, of_rows: Rows, keys: Sequence[bytes], new: Rows) -> Mapping[bytes, Change]:

@@ -1,21 +1,33 @@
 """The collectors of bolts with a state: they also write to topics, in the transaction that changes the state."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError
-
-from spout_sdk.bolts.arrow_collector import ArrowCollector
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
 from spout_sdk.bolts.basic_collector import BasicCollector
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import DeliveryError
+from spout_sdk.errors import FailTupleError
+from tuple_tree.errors import describe
+
+logger = get_logger("spout_sdk.bolt")
 
 RecordHeaders = Sequence[tuple[str, str | bytes | None]]
+HeldRecord = tuple[str, int, bytes | None, bytes | None, list[Any]]
+"""Topic, partition, key, value and headers."""
 
 
 class StateCollector(BasicCollector):
-    """The collector of a `StatefulBolt`."""
+    """The collector of a `StatefulBolt`.
+
+    Attributes:
+        held: records of the call that are sent when the value is set.
+    """
+
+    def __init__(self, task: Task, outcomes: Outcomes) -> None:
+        super().__init__(task, outcomes)
+        self.held: list[HeldRecord] = []
 
     def write(
         self,
@@ -28,8 +40,12 @@ class StateCollector(BasicCollector):
     ) -> None:
         """Writes a record to a topic outside the topology, in the transaction that changes the state.
 
-        So a topic with the latest value of each key never has a value that the state does not have, and a key never
-        goes back to an earlier value, even with `at_least_once`. Readers need `isolation.level=read_committed`.
+        It is sent when `emit` has returned and the value is set; if `emit` raises, nothing is written. So a topic with
+        the latest value of each key never has a value that the state does not have, and a key never goes back to an
+        earlier value, even with `at_least_once`. Readers need `isolation.level=read_committed`.
+
+        If the record is refused, for instance because it is too large, the tuple fails, and its change stays in the
+        state.
 
         Args:
             topic: the name of a topic that exists.
@@ -37,44 +53,55 @@ class StateCollector(BasicCollector):
             key: the key of the record.
             headers: pairs of name and value.
             partition: the partition; -1 to choose it by the hash of the key, or any if there is no key.
-
-        Raises:
-            DeliveryError: if the record is refused, for instance because it is too large.
         """
-        _write(self._task, self._outcomes, topic, partition, key, value, headers)
+        self.held.append((topic, partition, key, value, [*headers]))
 
 
 class StateArrowCollector(ArrowCollector):
-    """The collector of a `StatefulArrowBolt`."""
+    """The collector of a `StatefulArrowBolt`.
 
-    __slots__ = ()
+    Attributes:
+        held: records of the call that are sent when the values are set.
+    """
+
+    __slots__ = ("held",)
+
+    def __init__(self, task: Task, outcomes: Outcomes, input_: ArrowInput) -> None:
+        super().__init__(task, outcomes, input_)
+        self.held: list[HeldRecord] = []
 
     def write(self, topic: str, values: Sequence[bytes | None], *, keys: Sequence[bytes | None] | None = None) -> None:
         """Writes records to a topic outside the topology, as `StateCollector.write` does.
+
+        If one is refused, the others are written, and all rows of the call fail.
 
         Args:
             topic: the name of a topic that exists.
             values: the values of the records.
             keys: a key for each value; without them, the records have no keys.
-
-        Raises:
-            DeliveryError: if a record is refused, for instance because it is too large; earlier records are written.
         """
-        for key, value in zip([None] * len(values) if keys is None else keys, values, strict=True):
-            _write(self._task, self._outcomes, topic, -1, key, value, ())
+        pairs = zip([None] * len(values) if keys is None else keys, values, strict=True)
+        self.held += ((topic, -1, key, value, []) for key, value in pairs)
 
 
-def _write(
-    task: Task,
-    outcomes: Outcomes,
-    topic: str,
-    partition: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: RecordHeaders,
-) -> None:
+def send_held(held: list[HeldRecord], task: Task, outcomes: Outcomes) -> None:
+    """Sends the records of a call whose changes are part of the state.
+
+    Raises:
+        FailTupleError: if a record is refused; the others are sent. A retry in the task would change the state again.
+    """
     sink: Any = task.environment.sink
-    produce: Callable[..., KafkaError | None] = sink.produce
-    outcomes.written += 1
-    if (refused := produce(topic, partition, key, value, [*headers])) is not None:
-        raise DeliveryError("a record", topic, partition, refused)
+    failure = ""
+    for topic, *record in held:
+        outcomes.written += 1
+        try:
+            refused = sink.produce(topic, *record)
+        except (TypeError, ValueError, OverflowError) as error:  # of a part that is neither text nor bytes
+            refused = describe(error)
+        if refused is not None:
+            failure = f"a record for topic {topic} was not delivered: {refused}"
+            task.environment.counters.undelivered += 1
+            logger.error("%s: %s", task.name, failure)
+    held.clear()
+    if failure:
+        raise FailTupleError(failure)
