@@ -19,7 +19,7 @@ _ROOM_SECONDS: Final = 0.01
 
 OnFatal = Callable[[KafkaError], object]
 DeliveredAt = Callable[[int, Any, Any], object]
-"""Called with the place of a record among those that were sent together, and with its delivery report."""
+"""Called with the place of a record among the records that were sent together, and with its delivery report."""
 
 
 class ServedProducer:

@@ -266,7 +266,7 @@ class Outcomes:
         *,
         tuples: Iterable[Tuple] = (),
     ) -> None:
-        """Writes one record for each of some tuples of a pack, each of which is acked when its record is delivered.
+        """Writes one record for each of some tuples of a pack; each tuple is acked when its record is delivered.
 
         Args:
             indices: the index of each tuple in the pack.
