@@ -4,17 +4,19 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from spout_sdk.api.tuples import InputPack, Tuple
+from spout_sdk.api.tuples import NO_TREES, InputPack, Tuple
 from spout_sdk.bolts.async_adapter import AsyncAdapter
+from spout_sdk.bolts.async_effects import AsyncEmitter
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.bolts.outcomes import Outcomes
-from spout_sdk.bolts.pending_writes import PendingWrites
+from spout_sdk.bolts.pending_writes import PendingWrites, WriteGroup
 from spout_sdk.bolts.retries import Retries
 from spout_sdk.delivery.delivery_guarantees import AtMostOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.kafka_spout.partitions import OwnedPartition
 from spout_sdk.runtime.periodic_resets import PeriodicResets
+from spout_sdk.state.collectors import StateCollector, send_held
 from spout_sdk.windows.fold import WindowFold
 from tests.mutants.patches import Patches, fixed, mutant, register, replaces, wrapped
 
@@ -43,6 +45,32 @@ def a_delivery_report_is_handled_in_the_middle_of_a_call(
 ) -> Any:
     original(writes, *delivered, **named)
     writes.handle()
+
+
+@mutant("bolt", f"{_SDK}/test_kafka_bolt.py::test_each_tuple_of_a_call_is_acked_or_fails_with_its_own_record")
+@replaces(PendingWrites, "reporter")
+def the_report_of_a_record_is_taken_for_the_next_one(original: Any, writes: PendingWrites, group: WriteGroup) -> Any:
+    report = original(writes, group)
+    return lambda at, *of_record: report((at + 1) % len(group.indices), *of_record)
+
+
+@mutant("async bolt", f"{_SDK}/test_async_effects.py::test_nothing_is_sent_for_an_input_that_stays_open")
+@replaces(AsyncEmitter, "check")
+def tuples_are_sent_before_answers_are_checked(
+    original: Any, emitter: AsyncEmitter, emits: Sequence[Any], answers: Sequence[Any]
+) -> Any:
+    for values, stream in emits:
+        emitter._emit(values, stream, NO_TREES, 0)
+    return original(emitter, emits, answers)
+
+
+@mutant("state", f"{_SDK}/test_state_writes.py::test_a_write_of_an_emit_that_raises_is_not_in_the_topic")
+@replaces(StateCollector, "write")
+def a_record_is_written_before_the_value_is_set(
+    original: Any, collector: StateCollector, *record: Any, **named: Any
+) -> Any:
+    original(collector, *record, **named)
+    send_held(collector.held, collector._task, collector._outcomes)
 
 
 @mutant("async bolt", f"{_SDK}/test_async_bolt.py::test_inputs_are_settled_as_they_end_and_are_in_the_committed_set")
