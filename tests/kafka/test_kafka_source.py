@@ -166,7 +166,10 @@ def test_a_paused_partition_continues_at_its_position(topic: Topic, source: Kafk
 def test_the_group_keeps_offsets_and_attempts_and_topics_have_an_id(topic: Topic, source: KafkaSource) -> None:
     topic.fill(1)
     assert source.committed([topic.at]) == {}
-    commit, empty = SourceCommit(DoneSet(1, [(2, 5)], failures={1: 3}), 8), SourceCommit(DoneSet(0))
+    commit, empty = (
+        SourceCommit(DoneSet(1, [(2, 5)], failures={1: 3}), 8, begin=1, emitted_to=7),
+        SourceCommit(DoneSet(0)),
+    )
     assert source.commit_now({topic.at: commit.made()})
     assert source.committed([topic.at]) == {topic.at: commit}
     source.commit({topic.at: empty.made()})
