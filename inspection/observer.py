@@ -147,7 +147,8 @@ class Observer:
         """The messages of sources that are emitted and not committed as done; `problem` is why they are not known."""
         try:
             self.problem = ""
-            return self._unfinished.read()
+            components = self.snapshot()["components"]
+            return self._unfinished.read({each["name"] for each in components if each["processes"]})
         except BrokerError as error:
             self.problem = str(error)
             return {}

@@ -1,6 +1,7 @@
 """The messages that spouts may have emitted and that are not done, by the commits of their groups."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import Final
 
 from confluent_kafka import TopicPartition
@@ -30,8 +31,11 @@ class UnfinishedMessages:
         self._spouts = {component_group(manifest.topology, each.name): each.name for each in manifest.spouts}
         self._places: dict[str, list[Place]] = {}
 
-    def read(self) -> Unfinished:
-        """The messages that are not done now. Raises `AccessError` or `BrokerUnreachableError`."""
+    def read(self, running: Container[str]) -> Unfinished:
+        """The messages that are not done now; `running` are the spouts with processes.
+
+        Raises `AccessError` or `BrokerUnreachableError`.
+        """
         existing = self._status.catalogue.topics()
         if not self._places:
             # A spout commits where it begins before it emits, so only these partitions can have emitted messages.
@@ -51,13 +55,17 @@ class UnfinishedMessages:
             for place, commit in of_group.items():
                 # A partition without a leader has no end now, and is not finished.
                 end = ends[place][1] if place in ends else MAX_OFFSET
-                if place[0] in existing and (runs := _open_runs(commit, end)):
+                if place[0] in existing and (
+                    runs := _open_runs(commit, end, is_running=self._spouts[group] in running)
+                ):
                     found.setdefault(self._spouts[group], {})[place] = runs
         return found
 
 
-def _open_runs(commit: TopicPartition, end: int) -> Runs:
+def _open_runs(commit: TopicPartition, end: int, *, is_running: bool) -> Runs:
     try:
-        return SourceCommit.read(commit.offset, commit.metadata).open_runs(end)
+        read = SourceCommit.read(commit.offset, commit.metadata)
+        # A driver that runs reports what is open: it may be of an earlier version, which does not commit that.
+        return replace(read, is_complete=read.is_complete or is_running).open_runs(end)
     except CommitError:  # another version has committed, and it may have emitted everything
         return [(commit.offset, end)] if commit.offset < end else []

@@ -92,6 +92,11 @@ class MessageTable:
         self._counts[state] += len(places)
         self.columns["state"][places] = state
 
+    @property
+    def emitted_to(self) -> dict[int, int]:
+        """The offset after the last message of each partition that was opened."""
+        return {each: int(self.started[each]) % MAX_OFFSET + 1 for each in np.flatnonzero(self.started >= 0).tolist()}
+
     def prefixes(self, mark: int) -> dict[int, Prefix]:
         """How far each partition of the source is done; the notices before `mark` were read."""
         if self._counts[DONE]:
@@ -100,9 +105,8 @@ class MessageTable:
             self.columns = {name: column[is_left] for name, column in self.columns.items()}
             self._counts[DONE] = 0
         found = {}
-        for partition in np.flatnonzero(self.started >= 0).tolist():
+        for partition, end in self.emitted_to.items():
             first, last = np.searchsorted(self.positions, [partition << OFFSET_BITS, partition + 1 << OFFSET_BITS])
-            end = int(self.started[partition]) % MAX_OFFSET + 1
             if first < last:
                 left = self.positions[first:last] % MAX_OFFSET
                 found[partition] = Prefix(int(left[0]), int(self.columns["mark"][first]), _between(left, end))

@@ -260,6 +260,13 @@ class Outcomes:
                 mark = min(mark, self._written_from)
             return self._table.prefixes(mark)
 
+    @property
+    def emitted_to(self) -> Mapping[int, int] | None:
+        """The offset after the last message of each partition that was emitted; None while more may be."""
+        with self._changed:
+            is_known = self.control != "running" and self._written_from is None
+            return self._table.emitted_to if is_known else None
+
     def stats(self) -> dict[str, Any]:
         """Counts the outcomes of trees up to now, in the form of `spout_sdk.Stats`; lost trees have failed.
 

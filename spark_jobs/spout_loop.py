@@ -23,6 +23,7 @@ from spark_jobs.outcome_writer import OutcomeWriter
 from spark_jobs.outcomes import Outcomes, Replays
 from spark_jobs.source_reader import Ranges, SourceReader
 from spark_jobs.spout_offsets import NO_MARK, SpoutOffsets
+from tuple_tree.control import ControlState
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.messages import decode_notice_batch, failed_by_of
 from tuple_tree.names import component_group
@@ -188,20 +189,30 @@ class SpoutLoop:
                 self._read()
                 self._outcomes.tick()
                 self._control.look(now := time.monotonic())
-                self._outcomes.control = self._control.state
+                self._follow(self._control.state)
                 if now >= commit_at:
                     commit_at = now + _COMMIT_SECONDS
-                    self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
+                    self._commit()
             # The replays that run have to end before the last commit, which includes them.
             self._replaying.join()
             self._finish_writing()
-            self._offsets.commit(self._outcomes.prefixes(self._offsets.mark))
+            self._outcomes.control = "stopped"
+            self._commit()
         finally:
             self._finish_writing()
             self._offsets.close()
             self._control.close()
             if self._landing is not None:
                 self._landing.stop()
+
+    def _follow(self, state: ControlState | None) -> None:
+        """Takes over the requested state; no micro-batch begins while a commit says that no more was emitted."""
+        is_begin = state == "running" and self._outcomes.control != "running"
+        if not is_begin or self._offsets.commit(self._outcomes.prefixes(self._offsets.mark)):
+            self._outcomes.control = state
+
+    def _commit(self) -> None:
+        self._offsets.commit(self._outcomes.prefixes(self._offsets.mark), self._outcomes.emitted_to)
 
     def _finish_writing(self) -> None:
         if self._writer is not None and self._writing is not None:

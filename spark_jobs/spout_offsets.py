@@ -3,6 +3,9 @@
 The acked prefix is the offset of the spout's consumer group, `{topology}.{spout}`, on the source topic. The commit's
 metadata has what is done past it, and the mark: the offset from which the notices have to be read to learn the
 outcomes of the rest. An operator who resets the group's offsets removes both, and so asks for a second delivery.
+
+While no micro-batch may begin, the metadata also has the offset from which on no message was emitted. A commit without
+it replaces that before the next micro-batch begins: then only a driver knows what is open, and not the commit.
 """
 
 import time
@@ -17,7 +20,15 @@ from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
 from spark_jobs.errors import SparkJobError, TopicsRefusedError
 from spark_jobs.message_table import Prefix
-from tuple_tree.commit_metadata import DONE, LARGEST_METADATA, NOTICES, REFRESH_SECONDS, Commit, read_commit_metadata
+from tuple_tree.commit_metadata import (
+    DONE,
+    EMITTED,
+    LARGEST_METADATA,
+    NOTICES,
+    REFRESH_SECONDS,
+    Commit,
+    read_commit_metadata,
+)
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.positions import MAX_PARTITIONS
@@ -57,6 +68,7 @@ class SpoutOffsets:
         )
         self.mark = 0
         self._committed: dict[int, Prefix] = {}
+        self._made: dict[int, tuple[Prefix, int | None]] = {}  # the commits of this process
         self._room = LARGEST_METADATA
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
 
@@ -85,20 +97,25 @@ class SpoutOffsets:
                 self._committed[each.partition] = prefix_of(each)
         return self._committed.copy()
 
-    def commit(self, prefixes: Mapping[int, Prefix]) -> None:
+    def commit(self, prefixes: Mapping[int, Prefix], emitted_to: Mapping[int, int] | None = None) -> bool:
         """Commits what has changed, and now and then what has not.
 
-        A failure is only logged: the next commit covers it, and until then a restart just delivers more twice.
+        A failure is logged, and returns False: the next commit covers it, and until then a restart just delivers more
+        twice. `emitted_to` has the offsets after the last messages that were emitted; None while more may be.
         """
         now, every = time.monotonic(), {**self._committed, **prefixes}
         is_refresh = now >= self._refresh_at
-        offsets = [
-            TopicPartition(self._source, number, each.offset, self._metadata(each))
+        made = {
+            number: (each, None if emitted_to is None else max(emitted_to.get(number, 0), each.offset))
             for number, each in every.items()
-            if is_refresh or self._committed.get(number) != each
+        }
+        offsets = [
+            TopicPartition(self._source, number, each[0].offset, self._metadata(*each))
+            for number, each in made.items()
+            if is_refresh or self._made.get(number) != each
         ]
         if not offsets:
-            return
+            return True
         try:
             _without_error(self._consumer.commit(offsets=offsets, asynchronous=False) or [])
         except KafkaException as error:
@@ -107,13 +124,15 @@ class SpoutOffsets:
                 self._room = min(self._room, max(len(each.metadata or "") for each in offsets)) // 2
                 text = "less of what is done is committed; set offset.metadata.max.bytes of the brokers to %d"
                 logger.error(text, LARGEST_METADATA)
-            return
-        self._committed = every
+            return False
+        self._committed, self._made = every, made
         if is_refresh:
             self._refresh_at = now + REFRESH_SECONDS
+        return True
 
-    def _metadata(self, of: Prefix) -> str:
-        return Commit.of(DoneSet(of.offset, of.runs), {NOTICES: str(of.mark)}, self._room).metadata
+    def _metadata(self, of: Prefix, emitted_to: int | None) -> str:
+        texts = {NOTICES: str(of.mark), EMITTED: "" if emitted_to is None else str(emitted_to)}
+        return Commit.of(DoneSet(of.offset, of.runs), texts, self._room).metadata
 
     def notices_end(self) -> int:
         return self._watermarks(*self._notices)[1]

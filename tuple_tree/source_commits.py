@@ -9,6 +9,7 @@ from tuple_tree.commit_metadata import (
     DONE,
     EMITTED,
     LARGEST_METADATA,
+    NOTICES,
     Commit,
     read_commit_metadata,
 )
@@ -26,12 +27,14 @@ class SourceCommit:
         next_attempt: the first attempt that no owner of the partition has used; None if another program committed.
         begin: no owner has emitted a message before this offset since the group has begun, or was reset.
         emitted_to: no owner has emitted a message from this offset on.
+        is_complete: False if the driver of a spout in Spark ran that may have emitted more.
     """
 
     done: DoneSet
     next_attempt: int | None = None
     begin: int = 0
     emitted_to: int = 0
+    is_complete: bool = True
 
     @property
     def offset(self) -> int:
@@ -49,7 +52,8 @@ class SourceCommit:
     def open_runs(self, end: int) -> Runs:
         """Runs of offsets before `end` that an owner may have emitted, and that are not done."""
         begins = [self.offset, *(end for _, end in self.done.runs)]
-        ends = [*(begin for begin, _ in self.done.runs), max(self.emitted_to, self.done.known_to)]
+        last = max(self.emitted_to, self.done.known_to) if self.is_complete else end
+        ends = [*(begin for begin, _ in self.done.runs), last]
         runs = ((begin, min(end, stop)) for begin, stop in zip(begins, ends, strict=True))
         return [(begin, stop) for begin, stop in runs if begin < stop]
 
@@ -66,11 +70,13 @@ class SourceCommit:
         attempt = _number(texts, ATTEMPT)
         # The version before has not committed how far it has emitted, but what is done or has failed was emitted.
         known_to = max((each + 1 for each in done.failures), default=0)
+        emitted = _number(texts, EMITTED)
         return cls(
             done,
             None if attempt is None else attempt % MAX_ATTEMPTS,
             _number(texts, BEGIN) or 0,
-            _number(texts, EMITTED) or known_to,
+            emitted or known_to,
+            emitted is not None or NOTICES not in texts,
         )
 
 

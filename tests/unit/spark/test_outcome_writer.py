@@ -174,8 +174,9 @@ class Offsets:
     def poll(self, _seconds: float) -> list[Any]:
         return []
 
-    def commit(self, prefixes: Mapping[int, Prefix]) -> None:
+    def commit(self, prefixes: Mapping[int, Prefix], _emitted_to: Any = None) -> bool:
         self.committed = prefixes
+        return True
 
     def close(self) -> None:
         """Nothing is held."""

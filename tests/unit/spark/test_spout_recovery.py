@@ -1,5 +1,6 @@
 """A restarted Spark spout opens messages again that are neither committed as done nor acked since."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,13 +8,14 @@ import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
-from spark_jobs.delivering import SourceRoots
+from spark_jobs.delivering import NOTHING, SourceRoots
 from spark_jobs.errors import SparkJobError
 from spark_jobs.message_table import Prefix
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.spout_loop import SpoutLoop
 from spark_jobs.spout_offsets import prefix_of
 from tests.manifests import bolt, manifest, spout
+from tests.waiting import eventually
 from tuple_tree.positions import OFFSET_BITS
 
 MESSAGES = 1_000
@@ -31,8 +33,9 @@ class Offsets:
     def committed(self, _partitions: Any) -> dict[int, Prefix]:
         return self.prefixes
 
-    def commit(self, prefixes: dict[int, Prefix]) -> None:
+    def commit(self, prefixes: dict[int, Prefix]) -> bool:
         self.prefixes = {**self.prefixes, **prefixes}
+        return True
 
     def notices_end(self) -> int:
         return 77
@@ -75,6 +78,40 @@ def test_after_a_restart_only_open_messages_have_to_be_acked_though_retention_ha
     reset = prefix_of(TopicPartition("source", 0, 40, ""))
     assert reset == Prefix(40, -1)
     assert restarted(Offsets({0: reset}), {0: 100}).outstanding == 60
+
+
+def test_a_commit_has_how_far_was_emitted_only_while_no_micro_batch_may_begin() -> None:
+    commits: list[Any] = []
+    answers = [True]
+
+    def commit(_prefixes: Any, emitted_to: Any = None) -> bool:
+        commits.append((emitted_to, outcomes.control))
+        return answers[0]
+
+    def poll(seconds: float) -> list[Any]:
+        time.sleep(seconds)
+        return []
+
+    outcomes = Outcomes(SourceRoots(0, 1, 2), 100_000, 3, 10.0)
+    outcomes.deliver(3, lambda: 0, lambda: False, lambda: NOTHING._replace(positions=np.arange(3)))
+    offsets: Any = SimpleNamespace(mark=0, poll=poll, close=lambda: None)
+    offsets.commit = commit
+    control: Any = SimpleNamespace(look=lambda _now: None, state="paused", close=lambda: None)
+    batch: Any = SimpleNamespace(manifest=manifest(spout("lines"), bolt("split", "lines")), spout=spout("lines"))
+    reader: Any = SimpleNamespace(close=lambda: None)
+    nothing: Any = None
+    loop = SpoutLoop(nothing, batch, offsets, outcomes, reader, control)
+    loop.start(None, lambda: None, lambda _written: None)
+    eventually(lambda: commits and commits[-1] == ({0: 3}, "paused"), "a commit with how far it has emitted")
+    answers[0] = False
+    control.state = "running"
+    eventually(lambda: commits[-1] == (None, "paused"), "a commit without that")
+    assert outcomes.control == "paused", "no micro-batch begins before it succeeds"
+    answers[0] = True
+    eventually(lambda: outcomes.control == "running", "micro-batches")
+    loop.stop()
+    assert loop.error is None
+    assert commits[-1] == ({0: 3}, "stopped")
 
 
 def test_commits_of_other_versions_are_rejected() -> None:
