@@ -22,9 +22,11 @@ from tuple_tree.timing import Interval
 if TYPE_CHECKING:
     from inspection.health.findings import Finding
     from inspection.tracks import Latency
-    from inspection.view import Snapshot
+    from inspection.view import ComponentView, Snapshot
 
 PLAIN_SECONDS: Final = 2.0
+BOLT_SECONDS: Final = 30.0
+"""Seconds between two lines of a process that runs bolts alone."""
 _STDOUT: Final = 1
 _STDERR: Final = 2
 _READ_BYTES: Final = 1 << 16
@@ -34,7 +36,9 @@ Lines = tuple[int, int]  # how many of a text are acked, and how many there are
 
 
 class View:
-    """Lines every few seconds, or a table that is drawn again and again, with all other output above it.
+    """Lines every two seconds, or a table that is drawn again and again, with all other output above it.
+
+    In a process that runs bolts alone, lines come every half a minute.
 
     Attributes:
         console: for results and notes, in this thread or another.
@@ -51,7 +55,7 @@ class View:
         self.console = console
         self.progress = progress or console
         self._live = live
-        self._lines = Interval(PLAIN_SECONDS, clock)
+        self._lines, self._bolt_lines = Interval(PLAIN_SECONDS, clock), Interval(BOLT_SECONDS, clock)
         self._clock, self._began = clock, clock()
 
     def show(self, snapshot: "Snapshot", findings: "Sequence[Finding]" = (), lines: Lines | None = None) -> None:
@@ -60,8 +64,13 @@ class View:
             drawn = screen(snapshot, self.console.width, findings or None)
             self._live.update(Group(drawn, "", _progress(*lines)) if lines else drawn)
             self._live.start(refresh=True)
-        elif self._lines.due():
-            self.console.print(in_words(snapshot, self._clock() - self._began, lines))
+            return
+        seconds = self._clock() - self._began
+        if any(each["kind"] == "spout" for each in snapshot["components"]):
+            if self._lines.due():
+                self.console.print(in_words(snapshot, seconds, lines))
+        elif self._bolt_lines.due():
+            self.console.print(bolts_in_words(snapshot, seconds))
 
     def note(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)
@@ -155,6 +164,28 @@ def in_words(snapshot: "Snapshot", seconds: float, lines: Lines | None = None) -
         *(f"{name}: {restore_in_words(restore)}" for name, restore in states if restore is not None),
     ]
     return f"{seconds:5.1f} s  " + ", ".join(parts)
+
+
+def bolts_in_words(snapshot: "Snapshot", seconds: float) -> str:
+    """The figures of the bolts of a process, which runs no spout, in a line; `seconds` since the start."""
+    return f"{seconds:5.1f} s  " + "; ".join(map(_bolt_in_words, snapshot["components"]))
+
+
+def _bolt_in_words(bolt: "ComponentView") -> str:
+    totals = bolt["totals"]
+    parts = [
+        f"executed {totals['executed'] or 0:,} ({bolt['executed_per_second'] or 0.0:,.0f}/s)",
+        f"emitted {totals['emitted'] or 0:,}",
+        f"acked {totals['acked'] or 0:,}",
+        f"failed {by_reason(bolt['failed'])}",
+        f"open {bolt['pending'] or 0:,}",
+        *([f"{bolt['retrying']:,} wait for a retry"] if bolt["retrying"] else []),
+        *([f"paused for {bolt['paused_seconds']:,.0f} s"] if bolt["paused_seconds"] else []),
+        *([f"errors {bolt['errors']:,}"] if bolt["errors"] else []),
+        f"latency {latency_in_words(bolt['process_latency'])}",
+        *([restore_in_words(bolt["state"]["restore"])] if bolt["state"] and bolt["state"]["restore"] else []),
+    ]
+    return f"{bolt['name']}: {', '.join(parts)}"
 
 
 def latency_in_words(latency: "Latency | None") -> str:

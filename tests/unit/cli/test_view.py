@@ -73,6 +73,30 @@ def test_without_a_terminal_lines_come_every_few_seconds() -> None:
     assert lines[-1] == "killed [bold] 17"
 
 
+def test_a_process_of_bolts_has_their_own_figures_every_half_a_minute() -> None:
+    took = LatencyHistogram()
+    took.record(0.1)
+    split = Stats("split", executed=2400, emitted=3000, acked=2300, failed={"failed": 45}, retrying=3)
+    count = Stats("count", executed=3000, acked=3000, process_latency=took)
+    now, out = 0.0, io.StringIO()
+    of = manifest(spout("lines"), counting("split", "lines"), counting("count", "lines"))
+    figures = OwnFigures(of, Mock(latest=dict), Mock(side_effect=[100.0, 103.0]))
+    shown, _ = figures.read({"split": split, "count": count})
+    console = standard_output()
+    console.file, console.width = out, 1000
+    view = View(console, clock=lambda: now)
+    for _ in range(61):
+        now += 1.0
+        view.show(shown)
+    first, second = out.getvalue().splitlines()
+    assert first.startswith(
+        " 30.0 s  split: executed 2,400 (800/s), emitted 3,000, acked 2,300, failed 45 (by a bolt: 45)"
+    )
+    assert "open 0, 3 wait for a retry, latency -; count: executed 3,000 (1,000/s)" in first
+    assert first.endswith("latency p50 102 ms, p99 102 ms")
+    assert second.startswith(" 60.0 s")
+
+
 _NOISY = """
 import sys
 
