@@ -9,6 +9,7 @@ from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.outbox import Outbox
+from spout_sdk.kafka_spout.outcomes import OutcomeWriter
 from spout_sdk.kafka_spout.partitions import OwnedPartition
 from spout_sdk.state.applied import DONE_PREFIX, Applied
 from spout_sdk.state.restore import Restorer
@@ -16,6 +17,7 @@ from spout_sdk.state.stores import Store
 from tests.mutants.patches import fixed, mutant, register, replaces, wrapped
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.offsets import OffsetManager
+from tuple_tree.outcomes import OutcomesOf
 from tuple_tree.state_records import ABOUT_KEY
 
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
@@ -23,6 +25,7 @@ _SDK: Final = "tests/unit/sdk"
 _OPEN: Final = f"{_SDK}/test_open_inputs.py"
 _SETS: Final = f"{_SDK}/test_committed_sets.py"
 _OFFSETS: Final = "tests/unit/tuple_tree/test_offsets.py"
+_ROOT_AGAIN: Final = "test_an_answer_of_an_attempt_whose_root_a_later_one_has_again_does_not_count"
 
 
 @mutant("commits", f"{_SDK}/test_bolt_loop.py::test_at_least_once_commits_up_to_the_first_input_that_is_open")
@@ -49,6 +52,20 @@ def tuples_that_another_owner_has_done_are_left_out_when_their_record_is_read(
 ) -> Any:
     original(inputs, pack)
     inputs._done_tuples.pop(pack.offset, None)
+
+
+@mutant("outcomes", "tests/unit/inspection/message_status/test_shared_outcomes.py")
+@replaces(OutcomesOf, "have")
+def outcomes_of_other_topologies_count(_original: Any, _own: OutcomesOf, _headers: Any) -> bool:
+    return True
+
+
+@mutant("outcomes", f"{_SDK}/test_answers.py::{_ROOT_AGAIN}")
+@replaces(OutcomeWriter, "begins_again")
+def an_attempt_with_the_root_of_an_earlier_one_begins_without_a_record(
+    _original: Any, _outcomes: OutcomeWriter, _key: int, _root: int
+) -> bool:
+    return True
 
 
 @mutant("Kafka spout", f"{_SDK}/test_kafka_spout_failures.py")

@@ -185,6 +185,20 @@ def test_an_answer_of_an_attempt_whose_root_a_later_one_has_again_does_not_count
         assert (found.attempts, found.answer) == (17, answer)
 
 
+@GUARANTEES
+def test_a_kill_before_an_attempt_with_the_root_of_an_earlier_one_loses_no_answer(guarantee: Guarantee) -> None:
+    AnswersSome.attempts = [2, 17]
+    with cluster_of(AnswersSome, FailsOften, guarantee=guarantee, ack_partitions=1, delay=4.0) as cluster:
+        cluster.produce("orders", "a")
+        while not any(kind_of(dict(each.headers() or ())) == "attempt" for each in cluster.records("t.answers")):
+            cluster.advance(0.1)
+        cluster.kill("orders")
+        cluster.advance(40.0)
+        assert len({each.key() for each in cluster.records("t.answers")}) == 2, "the next owner has another root"
+        assert (found := cluster.message_outcome("orders", 0)) is not None
+        assert (found.outcome, found.answer) == ("acked", 17)
+
+
 def test_a_message_that_ends_without_a_tree_has_an_outcome_without_a_root() -> None:
     with cluster_of(Upper, translate=lambda _record: None) as cluster:
         cluster.produce("orders", "a")
