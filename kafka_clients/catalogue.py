@@ -27,6 +27,7 @@ from kafka_clients.client_settings import for_admin, for_producer, new_client
 from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError, TopicsError, UnknownTopologyError
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LogReader
+from kafka_clients.new_topics import create
 from tuple_tree.control import Control, control_key, controlled_topology
 from tuple_tree.errors import ControlRecordError, ManifestError
 from tuple_tree.manifest import Manifest
@@ -62,7 +63,7 @@ class Catalogue:
         first_s: float | None = None,
     ) -> None:
         self._kafka = dict(kafka)
-        self._contact_s = contact_s
+        self.contact_s = contact_s
         self._group = group
         self._first_s = FIRST_SECONDS if first_s is None else first_s
         self._servers = kafka.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
@@ -109,7 +110,7 @@ class Catalogue:
 
     def topics(self, contact_s: float | None = None) -> dict[str, int]:
         with self._asking():
-            metadata = self.admin.list_topics(timeout=contact_s or self._contact_s)
+            metadata = self.admin.list_topics(timeout=contact_s or self.contact_s)
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
     def topic_id(self, topic: str) -> str | None:
@@ -128,7 +129,7 @@ class Catalogue:
             return {}
         with self._asking():
             asked = self.admin.describe_topics(
-                TopicCollection(names), include_authorized_operations=True, request_timeout=self._contact_s
+                TopicCollection(names), include_authorized_operations=True, request_timeout=self.contact_s
             )
             return {
                 name: _result(answer, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -169,15 +170,7 @@ class Catalogue:
             for spec in specs
             if spec.name not in existing
         }
-        timeouts = {"operation_timeout": self._contact_s, "request_timeout": 3 * self._contact_s}
-        for name, created in self.admin.create_topics([*new.values()], **timeouts).items() if new else ():
-            try:
-                answer_of(created)
-            except KafkaException as error:
-                if error.args[0].code() in REFUSED:
-                    raise TopicsError(name, f"may not be created by this user: {remedy(OPERATOR)}") from error
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise TopicsError(name, f"could not be created: {error.args[0].str()}") from error
+        create(self.admin, new.values(), self.contact_s)
         self._await_sound(specs, new)
         return [*new]
 
@@ -185,7 +178,7 @@ class Catalogue:
         """Gives a topic partitions, so that it has that many in all; nothing if it has. Raises `TopicsError`."""
         if self.topics().get(topic, partitions) >= partitions:
             return
-        timeouts = {"operation_timeout": self._contact_s, "request_timeout": 3 * self._contact_s}
+        timeouts = {"operation_timeout": self.contact_s, "request_timeout": 3 * self.contact_s}
         for added in self.admin.create_partitions([NewPartitions(topic, partitions)], **timeouts).values():
             try:
                 answer_of(added)
@@ -194,7 +187,7 @@ class Catalogue:
                 raise TopicsError(
                     topic, f"could not get {partitions} partitions: {error.args[0].str()}{needed}"
                 ) from error
-        deadline = time.monotonic() + self._contact_s
+        deadline = time.monotonic() + self.contact_s
         while self.topics().get(topic) != partitions and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
 
@@ -247,11 +240,11 @@ class Catalogue:
             partition=0,
             on_delivery=lambda error, _message: failures.append(error) if error else None,
         )
-        left = producer.flush(self._contact_s)
+        left = producer.flush(self.contact_s)
         if failures and failures[0].code() in REFUSED:
             raise TopicsError(TOPOLOGIES_TOPIC, f"may not be written by this user: {remedy(OPERATOR)}")
         if left or failures:
-            why = failures[0].str() if failures else f"no acknowledgement within {self._contact_s:g} s"
+            why = failures[0].str() if failures else f"no acknowledgement within {self.contact_s:g} s"
             what = "manifest" if key is None else "control record"
             done = "withdrawn" if value is None else "published"
             raise BrokerUnreachableError(f"the {what} of {topology} could not be {done}: {why}")
@@ -301,7 +294,7 @@ class Catalogue:
                     controls[topology] = Control.of(value, message.timestamp()[1])
 
         kafka = {**QUIET, **self._kafka}
-        with LogReader(kafka, group=self._group, role=None, receive_timeout_s=self._contact_s) as reader:
+        with LogReader(kafka, group=self._group, role=None, receive_timeout_s=self.contact_s) as reader:
             reader.read("manifests", reader.offset_ranges([(TOPOLOGIES_TOPIC, 0)]), take)
         return records, controls
 
@@ -313,7 +306,7 @@ class Catalogue:
         partition = TopicPartition(TOPOLOGIES_TOPIC, 0)
         with self._asking():
             latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-            asked = self.admin.list_offsets({partition: latest}, request_timeout=self._contact_s)
+            asked = self.admin.list_offsets({partition: latest}, request_timeout=self.contact_s)
             end = _result(asked[partition], KafkaError.UNKNOWN_TOPIC_OR_PART)
         return None if isinstance(end, KafkaError) else (topic_id, end.offset)
 
@@ -324,7 +317,7 @@ class Catalogue:
         configs: dict[str, dict[str, str | None] | None] = {}
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         with self._asking():
-            for resource, answer in self.admin.describe_configs(resources, request_timeout=self._contact_s).items():
+            for resource, answer in self.admin.describe_configs(resources, request_timeout=self.contact_s).items():
                 entries = _result(answer, KafkaError.UNKNOWN_TOPIC_OR_PART, *REFUSED)
                 if not isinstance(entries, KafkaError):
                     configs[resource.name] = {key: entry.value for key, entry in entries.items()}
@@ -348,7 +341,7 @@ class Catalogue:
 
     def _await_sound(self, specs: list[TopicSpec], created: Iterable[str]) -> None:
         """Waits until every broker that is asked describes the created topics: brokers learn of them one by one."""
-        deadline = time.monotonic() + self._contact_s
+        deadline = time.monotonic() + self.contact_s
         while problems := self.problems(specs):
             others = [each for each in problems if not (each.topic in created or each.is_missing)]
             if others or time.monotonic() > deadline:

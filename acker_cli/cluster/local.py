@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import NewTopic
 from rich.console import Console
 
 from acker_cli.errors import SettingsError
@@ -18,7 +16,7 @@ from acker_cli.settings import LoadedSettings
 from acker_cli.settings.sections import KafkaProperties, LocalKafkaSection
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import for_producer
-from kafka_clients.errors import TopicsError
+from kafka_clients.new_topics import create_missing
 from kafka_clients.repeated_lines import client_logger, get_logger
 from spout_sdk import Topology
 
@@ -33,7 +31,6 @@ _STDIN: Final = "-"
 _SECONDS: Final = 30.0
 _ROOM_SECONDS: Final = 0.1
 _LAST_SECONDS: Final = 3.0
-_LOOK_SECONDS: Final = 0.05
 
 
 @contextmanager
@@ -102,21 +99,9 @@ def create_topics(kafka: Mapping[str, Any], topology: Topology, replication_fact
     catalogue = Catalogue(kafka)
     catalogue.create_topics(topology.manifest, replication_factor)
     catalogue.publish(topology.manifest)
-    existing = catalogue.topics()
     writers = {**topology.kafka_targets, **topology.manifest.outcome_topics}
     targets = {topic: topology.manifest.component(name).tasks for name, topic in writers.items()}
-    needed = {**targets, **source_topics(topology)}
-    missing = {name: tasks for name, tasks in needed.items() if name not in existing}
-    if missing:
-        new = [NewTopic(name, tasks, 1) for name, tasks in missing.items()]
-        for future in catalogue.admin.create_topics(new).values():
-            future.result(_SECONDS)
-        # A broker learns of a topic some time after it is created, and a `KafkaBolt` does not start without its topic.
-        deadline = time.monotonic() + _SECONDS
-        while unknown := missing.keys() - catalogue.topics().keys():
-            if time.monotonic() > deadline:
-                raise TopicsError(min(unknown), f"was created, and the broker does not know it after {_SECONDS:g} s")
-            time.sleep(_LOOK_SECONDS)
+    create_missing(catalogue, {**targets, **source_topics(topology)}, replication_factor)
 
 
 @contextmanager

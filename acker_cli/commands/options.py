@@ -3,13 +3,13 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from acker_cli.commands.plain_help import PlainCommand
+from acker_cli.commands.plain_help import PlainCommand, PlainGroup
 from acker_cli.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def command(
     flags: Mapping[str, tuple[Any, Any]] | None = None,
     servers: bool = True,
     extra: bool = False,
+    members: Sequence[Command] = (),
 ) -> Callable[[Callable[..., None]], Command]:
     """Declares a subcommand by a function, whose docstring is its help text.
 
@@ -83,6 +84,7 @@ def command(
         flags: setting → type and option of its own that it has here.
         servers: whether there is --bootstrap-servers.
         extra: whether arguments may follow after `--`.
+        members: subcommands of it.
     """
 
     def declare(function: Callable[..., None]) -> Command:
@@ -92,6 +94,16 @@ def command(
         paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
         text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
         context = {"allow_extra_args": True} if extra else None
+
+        def add_with_members_to(group: typer.Typer) -> None:
+            inner = typer.Typer(cls=PlainGroup, rich_markup_mode="rich", help=text, epilog=examples(*lines))
+            inner.callback(invoke_without_command=True)(_unless_member(run))
+            for add_member_to in members:
+                add_member_to(inner)
+            group.add_typer(inner, name=name)
+
+        if members:
+            return add_with_members_to
 
         def add_to(group: typer.Typer) -> None:
             group.command(name, cls=PlainCommand, help=text, epilog=examples(*lines), context_settings=context)(run)
@@ -125,6 +137,20 @@ def _with_settings(function: Callable[..., None], flags: Mapping[str, Any], *, s
     run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in every}
     return run
+
+
+def _unless_member(run: Callable[..., None]) -> Any:
+    """Runs a command with subcommands only where none of these is named."""
+
+    def run_alone(context: typer.Context, **given: Any) -> None:
+        if context.invoked_subcommand is None:
+            run(**given)
+
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    every = [context, *inspect.signature(run).parameters.values()]
+    run_alone.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    run_alone.__annotations__ = {each.name: each.annotation for each in every}
+    return run_alone
 
 
 def examples(*lines: tuple[str, str]) -> str:

@@ -22,6 +22,7 @@ _BY: Final = {"command": "does     ", "user": "then do  ", "refused": "refused  
     ("acker topics create my_module:topology", "before a topology runs on a cluster for the first time"),
     ("acker topics create my_module:topology --set topics.replication_factor=3", "with three copies of each topic"),
     ("acker topics create my_module:topology --dry-run", "the steps of a change"),
+    ("acker topics create my_module:topology --create-sources 6", "its sources and targets as well, with 6 partitions"),
     ("acker topics create my_module:topology --wait 60", "when the brokers may still be starting"),
 )
 def create(
@@ -31,6 +32,12 @@ def create(
         "SECONDS", "Wait this long until there are as many brokers as each topic has copies.", default=0.0, min=0
     ),
     dry_run: bool = flag("--dry-run", "Show the steps of the change without changing anything."),
+    create_sources: int | None = option(
+        "PARTITIONS",
+        "Also create missing topics that spouts read, and that KafkaBolts and outcomes write to.",
+        "--create-sources",
+        min=1,
+    ),
     force: bool = flag("--force", "Publish changed fields, codecs or guarantees even if processes are running."),
     json_: bool = JSON,
 ) -> None:
@@ -40,10 +47,12 @@ def create(
     already published, the command prints the steps of the change: its own, and then yours, such as processes to
     restart. A change that running processes do not support is rejected without any effect; exit code 1.
     """
+    from acker_cli.cluster.change_plan import Step
     from acker_cli.cluster.publishing import check_accepted, grown_inboxes, planned
     from acker_cli.console import log_to_stderr
     from inspection.notation import counted
     from kafka_clients.catalogue import Catalogue
+    from kafka_clients.new_topics import create_missing
     from tuple_tree.topics import topic_specs
 
     log_to_stderr(loaded.settings.log_level)
@@ -55,6 +64,13 @@ def create(
     if wait:
         catalogue.await_brokers(max(1, copies), wait)
     steps = planned(kafka, catalogue, manifest, force=force)
+    known = catalogue.topics()
+    missing = {topic: use for topic, use in _topics_of_users(topology).items() if topic not in known}
+    others = dict.fromkeys(missing, create_sources) if create_sources else {}
+    steps += [
+        Step("command", f"create topic {topic}, which {missing[topic]}, with {counted(partitions, 'partition')}")
+        for topic, partitions in others.items()
+    ]
     output = standard_output()
     if dry_run:
         if json_:
@@ -67,24 +83,29 @@ def create(
     check_accepted(manifest.topology, steps)
     for topic, partitions in grown_inboxes(catalogue, manifest).items():
         catalogue.add_partitions(topic, partitions)
+    # First, so that a spout finds its source.
+    sources = create_missing(catalogue, others, copies)
     created = catalogue.create_topics(manifest, copies)
     catalogue.publish(manifest)
     if json_:
         existing = [spec.name for spec in topic_specs(manifest) if spec.name not in created]
         todo = [step.text for step in steps if step.by == "user"]
-        print_json({"topology": manifest.topology, "created": created, "existing": existing, "todo": todo})
+        print_json({"topology": manifest.topology, "created": [*created, *sources], "existing": existing, "todo": todo})
         return
     for spec in topic_specs(manifest):
         outcome = "created" if spec.name in created else "exists"
         output.print(f"{outcome}  {spec.name}  {counted(spec.partitions, 'partition')}")
+    for topic in sources:
+        output.print(f"created  {topic}, which {missing[topic]}  {counted(others[topic], 'partition')}")
     output.print(f"published the manifest of {manifest.topology}")
     for step in steps:
         if step.by == "user":
             output.print(f"{_BY[step.by]}  {step.text}", soft_wrap=True)
-    known = catalogue.topics()
-    for topic, use in _topics_of_users(topology).items():
-        if topic not in known:
-            output.print(f"missing  {topic}, which {use}: create it", style="yellow", soft_wrap=True)
+    for topic, use in missing.items():
+        if topic not in sources:
+            output.print(
+                f"missing  {topic}, which {use}: create it, or use --create-sources", style="yellow", soft_wrap=True
+            )
 
 
 def _topics_of_users(topology: "Topology") -> dict[str, str]:

@@ -74,6 +74,45 @@ def test_topics_are_created_once_and_checked(acker: Acker, name: str, bootstrap_
     assert "brokers needed: 1; found after 0.5 s: " in nowhere
 
 
+SHOP = """
+import os
+from spout_sdk import KafkaBolt, KafkaSpout, TopologyBuilder
+
+name = os.environ["NAME_OF_SHOP"]
+builder = TopologyBuilder(name)
+builder.set_spout("orders", KafkaSpout(f"{name}-orders", outcomes=f"{name}-outcomes"))
+builder.set_bolt("publish", lambda: KafkaBolt(f"{name}-published")).shuffle_grouping("orders")
+topology = builder.build()
+"""
+
+
+def test_missing_sources_and_targets_are_created(
+    acker: Acker, name: str, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAME_OF_SHOP", name)
+    (tmp_path / f"{name.replace('-', '_')}.py").write_text(SHOP)
+    create = ("topics", "create", f"{name.replace('-', '_')}:topology")
+
+    def known() -> dict[str, int]:
+        topics = json_of(acker("kafka", "topics", "--json"))["topics"]
+        return {topic: count for topic, count in topics.items() if topic.startswith(f"{name}-")}
+
+    listed = acker("kafka", "topics", f"{name}-orders=2")
+    assert (listed.returncode, listed.stdout) == (0, f"created  {name}-orders  2 partitions\n")
+    assert f"missing  {name}-outcomes, which orders writes outcomes to" in acker(*create, cwd=tmp_path).stdout
+    planned = json_of(acker(*create, "--create-sources", "3", "--dry-run", "--json", cwd=tmp_path))["steps"]
+    step = f"create topic {name}-published, which publish writes to, with 3 partitions"
+    assert step in [each["text"] for each in planned if each["by"] == "command"]
+    assert known() == {f"{name}-orders": 2}
+    created = json_of(acker(*create, "--create-sources", "3", "--json", cwd=tmp_path))["created"]
+    assert sorted(created) == [f"{name}-outcomes", f"{name}-published"]
+    # The topic that was there is as it was.
+    assert known() == {f"{name}-orders": 2, f"{name}-outcomes": 3, f"{name}-published": 3}
+    again = acker("kafka", "topics", f"{name}-orders=9")
+    assert again.stdout == f"exists  {name}-orders  2 partitions\n"
+    assert "TOPIC=PARTITIONS, such as orders=6" in one_line(acker("kafka", "topics", "orders"))
+
+
 def test_workers_that_cannot_start_log_the_reason(bootstrap_servers: str) -> None:
     kafka = {"bootstrap.servers": bootstrap_servers}
 

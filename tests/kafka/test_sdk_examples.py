@@ -135,8 +135,8 @@ def test_the_pipeline_of_the_tutorial_runs(tmp_path: Path) -> None:
             assert servers in text
             (tmp_path / name).write_text(text.replace(servers, here))
         reader.environment["ACKER_KAFKA__BOOTSTRAP_SERVERS"] = here
-        reader.python("fill.py")
         reader.runs("acker topics create")
+        reader.python("fill.py")
         with reader.starts("acker worker") as worker, reader.starts("acker run pipeline") as command:
             command.wait_until(lambda: "acked 1,001" in command.output, "all lines to be acked")
             assert "pipeline" in reader.runs("acker top ")
