@@ -3,30 +3,22 @@
 from collections import Counter
 
 from examples.word_count import Lines, Split
-from spout_sdk import TaskContext, TopologyBuilder, Window, WindowCollector, WindowedBolt, declare, sliding
+from spout_sdk import TopologyBuilder, Window, WindowedBolt, declare, sliding
 
 
 class Trending(WindowedBolt):
-    """Keeps the counts of a sliding window: adds new tuples, subtracts expired ones."""
+    """Emits the three most frequent words of each window."""
 
-    window = sliding(seconds=10, every=2)
-    streams = (declare({"word": str, "count": int}),)
-
-    def prepare(self, context: TaskContext, collector: WindowCollector) -> None:
-        self.counts: Counter[str] = Counter()
+    window = sliding(seconds=10, every=2).with_timestamp_extractor(lambda tuple_: tuple_.timestamp_ms)
+    streams = (declare({"end": int, "word": str, "count": int}),)
 
     def execute_window(self, window: Window) -> None:
-        self.counts.update(tuple_["word"] for tuple_ in window.new)
-        self.counts.subtract(tuple_["word"] for tuple_ in window.expired)
-        for word, count in self.counts.most_common(3):
-            # Not anchored: the next window has new counts, so a window is not replayed for it.
-            self.collector.emit((word, count), anchors=())
-        self.context.count("windows")
+        for word, count in Counter(row["word"] for row in window.tuples).most_common(3):
+            self.collector.emit((window.end, word, count))
 
 
-# Lines whose words are in a window are open, so this is also how many of them the last ten seconds can have.
-builder = TopologyBuilder("trending-words", message_timeout=30.0, max_spout_pending=20_000)
+builder = TopologyBuilder("trending-words")
 builder.set_spout("lines", Lines)
 builder.set_bolt("split", Split, tasks=2).shuffle_grouping("lines")
-builder.set_bolt("trending", Trending, tasks=2).fields_grouping("split", "word")
+builder.set_bolt("trending", Trending).global_grouping("split")
 topology = builder.build()

@@ -239,18 +239,15 @@ class Points:
     def __init__(self) -> None:
         self._number = 0  # of the point that is not over yet
         self._steps: list[tuple[Hashable, Stats, Stats]] = []  # of it: process, before, now
-        self._timed: list[tuple[Stats, Stats]] = []  # those whose latency counts
         self._over: deque[dict[str, Any]] = deque(maxlen=_POINTS)
 
-    def add(self, at_ms: int, process: Hashable, before: Stats, now: Stats, *, has_latency: bool = True) -> None:
+    def add(self, at_ms: int, process: Hashable, before: Stats, now: Stats) -> None:
         number = at_ms // _POINT_MS
         if number > self._number:
             if self._steps:
                 self._over.append(self._point())
-            self._number, self._steps, self._timed = number, [], []
+            self._number, self._steps = number, []
         self._steps.append((process, before, now))
-        if has_latency:
-            self._timed.append((before, now))
 
     def points(self) -> list[dict[str, Any]]:
         """The minutes that have ended, because a later record exists; in the form of `docs/reference/json.md`."""
@@ -261,7 +258,7 @@ class Points:
         for name, count in _COUNTS.items():
             point[name] = sum(count(now) - count(before) for _, before, now in self._steps) / (_POINT_MS / 1000)
         for kind in ("complete", "process"):
-            latency = latency_between(self._timed, f"{kind}_latency") or {}
+            latency = latency_between((step[1:] for step in self._steps), f"{kind}_latency") or {}
             point |= {f"{kind}_{percent}": latency.get(percent) for percent in ("p50", "p99")}
         busy_ms: Counter[Hashable] = Counter()
         for process, before, now in self._steps:

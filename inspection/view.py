@@ -59,7 +59,6 @@ class ComponentView(TypedDict):
     totals: dict[str, int | None]  # `emitted`, `transferred`, `executed`, `acked` since the start of the processes
     failed: dict[str, int]  # totals by reason
     pending: int | None  # open trees of a spout; a bolt's inputs that are neither acked nor failed
-    in_windows: int  # inputs that the windows of a bolt hold
     oldest_input: str  # a bolt's input that is open for longest, as `topic[partition] offset N`; else empty
     oldest_input_seconds: float  # for how long
     unread: int | None  # records of a bolt's inbox that its processes have not read
@@ -150,7 +149,6 @@ class TopologyView:
         self._workers = Tracks(WorkerStats())
         # By component; None: of the topology, which is what its spouts did.
         self._points = {name: Points() for name in (None, *(component.name for component in manifest.components))}
-        self._in_windows: set[str] = set()  # spouts whose trees windows hold, so that they take as long as these
         self._lags: Lags = {}
         self._task_lags: Mapping[str, Lags] = {}
         self._done_ahead: Mapping[str, int] = {}
@@ -169,14 +167,9 @@ class TopologyView:
             if isinstance(stats, WorkerStats):
                 self._workers.add(record, stats)
             elif (before := self._components.add(record, stats)) is not None:
-                if stats.in_windows:
-                    self._in_windows.update(spout.name for spout in self.manifest.spouts_upstream(record.name))
                 for name in (record.name, None) if record.name in self._spouts else (record.name,):
                     if name in self._points:
-                        has_latency = name is not None or record.name not in self._in_windows
-                        self._points[name].add(
-                            record.at_ms, (record.key, record.run), before, stats, has_latency=has_latency
-                        )
+                        self._points[name].add(record.at_ms, (record.key, record.run), before, stats)
             self.newest_ms = max(record.at_ms, self.newest_ms or 0)
 
     def feed_lags(
@@ -273,7 +266,6 @@ class TopologyView:
             "totals": {name: count(name) for name in _COUNTED},
             "failed": dict(total.failed),
             "pending": held.pending if is_reported("pending", alive) else None,
-            "in_windows": held.in_windows,
             "oldest_input": held.oldest_input,
             "oldest_input_seconds": round(held.oldest_input_seconds, 1),
             "unread": held.unread if has_inbox and is_reported("unread", alive) else None,

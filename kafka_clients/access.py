@@ -243,7 +243,7 @@ def component_role(
     shuffles = any(manifest.shuffled_to(each) for each in emitters) and not component.external
     permissions.append(_stats(topology, *(_READS if shuffles else ())))
     permissions.append(Permission("group", component_group(topology, name), _READS))
-    if getattr(component, "state", None) is not None or getattr(component, "recognises_replays", False):
+    if getattr(component, "state", None) is not None:
         for spout in manifest.spouts_upstream(name):
             if not spout.external and (topics := _names(upstream.get(spout.name))):
                 permissions.append(Permission("group", component_group(topology, spout.name), (Operation.DESCRIBE,)))

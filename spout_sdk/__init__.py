@@ -79,9 +79,8 @@ from spout_sdk.statistics.stats import Counters, Stats
 from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from spout_sdk.topologies.builder import TopologyBuilder
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
-from spout_sdk.windows.aggregates import Aggregate, count, fold, greatest, least, mean, total
-from spout_sdk.windows.bolt import WindowCollector, WindowedBolt
-from spout_sdk.windows.policies import Window
+from spout_sdk.windows.aggregates import Aggregate, collect, count, fold, greatest, least, mean, total
+from spout_sdk.windows.bolt import Window, WindowCollector, WindowedBolt
 from spout_sdk.windows.specs import WindowSpec, session, sliding, tumbling
 from spout_sdk.windows.time_windows import TimeWindow
 from tuple_tree.latency import LatencyHistogram
@@ -165,6 +164,7 @@ __all__ = [
     "WindowCollector",
     "WindowSpec",
     "WindowedBolt",
+    "collect",
     "count",
     "declare",
     "fold",

@@ -27,11 +27,9 @@ EMITTED: Final = "emitted"
 """A spout: the offset from which on no owner of the partition has emitted a message."""
 NOTICES: Final = "notices"
 """A Spark spout: the offset of its notices from which the outcomes of open messages have to be read."""
-READ: Final = "read"
-"""A bolt with windows: the last offset that was read, a colon, and the state of its windows."""
-
 _VERSION: Final = "2"
-_NAMES: Final = frozenset((ATTEMPT, BEGIN, DONE, EMITTED, NOTICES, READ))
+# `read` is of windows of version 0.2, which held tuples.
+_NAMES: Final = frozenset((ATTEMPT, BEGIN, DONE, EMITTED, NOTICES, "read"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +60,6 @@ def commit_metadata(texts: Mapping[str, str]) -> str:
     """The metadata with these texts by name; empty ones are left out."""
     named = ";".join(f"{name}={text}" for name, text in texts.items() if text)
     return named and f"{_VERSION}:{named}"
-
-
-def read_metadata(read: int, windows: str) -> str:
-    """The metadata of a bolt with windows: the last offset that was read, and the state of its windows."""
-    return commit_metadata({READ: f"{read}:{windows}"})
 
 
 def read_commit_metadata(offset: int, metadata: str | None) -> Mapping[str, str] | None:

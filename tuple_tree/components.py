@@ -107,7 +107,7 @@ class StateManifest(Frozen):
 
     value: Stream
     is_single: bool = False
-    key: tuple[StreamField, ...] = Field(min_length=1)
+    key: tuple[StreamField, ...]
     expire_after_ms: int | None = Field(default=None, ge=1)
     windows: Literal["change", "close"] | None = None
 
@@ -134,8 +134,6 @@ class BoltManifest(Frozen):
 
     Attributes:
         state: its keyed state; None if it has none.
-        recognises_replays: whether it needs the identities of its inputs though it has no state: it holds tuples, and a
-            replayed tuple takes the place of the one that it holds.
         answers: whether it answers the messages of spouts, in `{topology}.answers`.
     """
 
@@ -146,8 +144,13 @@ class BoltManifest(Frozen):
     subscriptions: tuple[Subscription, ...]
     external: bool = False
     state: StateManifest | None = None
-    recognises_replays: bool = False
     answers: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed_members(cls, members: Any) -> Any:
+        # Version 0.2 wrote this of bolts that held tuples in windows.
+        return {k: v for k, v in members.items() if k != "recognises_replays"} if isinstance(members, dict) else members
 
     @property
     def is_chained(self) -> bool:
@@ -160,8 +163,6 @@ class BoltManifest(Frozen):
         members: dict[str, Any] = dump(self)
         if self.state is None:
             members.pop("state", None)
-        if not self.recognises_replays:
-            members.pop("recognises_replays", None)
         if not self.answers:
             members.pop("answers", None)
         return members

@@ -232,15 +232,15 @@ class Manifest(Frozen):
     def is_identified(self, component: str) -> bool:
         """Whether a component needs the identities of its inputs.
 
-        It has a state, recognises replays, or has a stream that leads to a bolt that does. External components do not
-        pass identities on, and without tracking nothing is replayed.
+        It has a state, or a stream that leads to a bolt with one. External components do not pass identities on, and
+        without tracking nothing is replayed.
         """
         return component in self._identified
 
     @property
     def _identified(self) -> set[str]:
         found: set[str] = set()
-        needs = [bolt.name for bolt in self.bolts if bolt.state is not None or bolt.recognises_replays]
+        needs = [bolt.name for bolt in self.bolts if bolt.state is not None]
         ahead = needs if self.acking else []
         while ahead:
             component = self.component(ahead.pop())

@@ -63,7 +63,7 @@ class KeyCodec:
 
     def decode(self, key: bytes) -> Values:
         """The values of a key; an empty part is null. Raises `StateRecordError` if the bytes are not a key."""
-        parts = key.split(SEPARATOR) if len(self._types) > 1 else [key]
+        parts = key.split(SEPARATOR) if len(self._types) > 1 else [key] * len(self._types)
         if len(parts) != len(self._types):
             raise StateRecordError(
                 f"the key {as_text(key)} has {len(parts)} values, and the state has {', '.join(self.names)}"

@@ -77,7 +77,7 @@ class Topology:
         kafka_sources: `KafkaSpout` → the topics that it reads.
         kafka_targets: `KafkaBolt` → the topic that it writes to, unless a function of the tuple names it.
         pack_tuples: the largest number of tuples in a record.
-        acks_ahead: whether a bolt sends the entries of children before the entry of their input.
+        acks_ahead: whether a bolt, which is external, sends the entries of children before the entry of their input.
         even_shuffles: emitting component, stream and receiving bolt of shuffle groupings that do not follow the load.
         stop_timeout: the longest stop timeout of its bolts, in seconds: their processes may take that long to stop.
         state_guarantees: bolt with a state → in words, how often a message changes it.

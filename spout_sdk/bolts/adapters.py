@@ -39,13 +39,9 @@ class BoltAdapter:
         emits_with_ack: whether everything that it sends for an input is sent when it acks the input.
         ends_inputs: whether the adapter settles each input itself, so that the bolt cannot forget one.
         stop_timeout: seconds for which a stop waits for inputs that it has begun.
-        folds: whether the work that was done for open inputs is committed beside the offset, as `progress`.
-        holds_inputs: whether windows hold its inputs, which are acked when they leave the last window.
-        repeats_emits: whether a replayed input emits the same tuples in the same order; otherwise these have no
-            identity.
         busy_since: since when a long-running input leaves no room for other inputs; None if there is room.
         input: the tuple of the call that runs, if it is known.
-        state: the state of the task; for a bolt that recognises replays without a state, the identities of inputs.
+        state: the state of the task; None without one.
         failures: handles calls that raise.
 
     Args:
@@ -59,9 +55,6 @@ class BoltAdapter:
     emits_with_ack = False
     ends_inputs = False
     stop_timeout: float = STOP_TIMEOUT
-    folds = False
-    repeats_emits = True
-    holds_inputs = False
     busy_since: float | None = None
     input: Tuple | None = None
     state: Any = None
@@ -119,14 +112,6 @@ class BoltAdapter:
 
     def wait(self, seconds: float) -> None:
         """Waits until a running input ends, `seconds` at most."""
-
-    @property
-    def progress(self) -> str:
-        """State that is committed beside the offset, for `resume`."""
-        return ""
-
-    def resume(self, progress: str, offset: int) -> None:
-        """Continues from the `progress` of an earlier instance; reading begins at the offset."""
 
     def cleanup(self) -> None:
         """Calls the bolt's `cleanup`."""

@@ -22,7 +22,7 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.records import TaskEnvironment
 from spout_sdk.statistics.stats import NO_INPUT
-from tuple_tree.commit_metadata import DONE, LARGEST_METADATA, READ, Commit, read_commit_metadata, read_metadata
+from tuple_tree.commit_metadata import DONE, LARGEST_METADATA, Commit, read_commit_metadata
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.names import tuples_topic
@@ -57,10 +57,9 @@ class BoltTask(HeadTask):
         self.executor = Executor(self.bolt, self, self.outcomes)
         self.adapter = self.executor.adapter
         self.takes = self.adapter.takes
-        self.inputs.folds = self.adapter.folds
         head = self.outcomes if isinstance(self.outcomes, HeadOutcomes) else None
         # Chained bolts may have sent or written something for an input before they have acked all of its tuples.
-        self.inputs.has_no_effects |= self.adapter.folds or (self.adapter.emits_with_ack and head is None)
+        self.inputs.has_no_effects |= self.adapter.emits_with_ack and head is None
         self.chain = Chain(self, self.takes, head)
 
     def prepare(self) -> None:
@@ -129,19 +128,9 @@ class BoltTask(HeadTask):
         """Returns the next commit: inputs whose acks are delivered, or in a transaction all inputs that are done.
 
         None before the first record. `room` is the largest size of its metadata, in bytes.
-
-        For a bolt that folds its inputs, a transaction commits the last offset that was read, whether its tuples were
-        executed or not, and which windows have closed.
         """
-        inputs = self.inputs
-        done = inputs.settled() if in_transaction else inputs.delivered()
-        if done is None:
-            return None
-        if in_transaction and inputs.folds:
-            last = inputs.last_started if self.unread.held is None else self.unread.held.offset - 1
-            read = max(last, self.dead_letters.kept_to)
-            return Commit(done.offset, read_metadata(read, self.adapter.progress), 0)
-        return Commit.of(done, most=room)
+        done = self.inputs.settled() if in_transaction else self.inputs.delivered()
+        return None if done is None else Commit.of(done, most=room)
 
     def resume(self, offset: int, metadata: str | None) -> None:
         """Continues from a committed offset and its metadata, before the first record is read.
@@ -155,10 +144,6 @@ class BoltTask(HeadTask):
             self.inputs.continue_from(DoneSet.read(offset, texts.get(DONE, "")))
         except CommitError as error:
             raise UnsupportedVersionError(f"{self._inbox}: {error}") from error
-        if self.inputs.folds and self.context.manifest.guarantee == "exactly_once" and (read := texts.get(READ)):
-            kept_to, _, windows = read.partition(":")
-            self.dead_letters.kept_to = int(kept_to)
-            self.adapter.resume(windows, offset)
 
     @property
     def is_repeatable(self) -> bool:

@@ -52,9 +52,6 @@ class Executor:
         self.input_age = (topology.manifest.max_tree_age_ms + slowest_ms) / 1000
         if self.adapter.ends_inputs:
             self.input_age = math.inf
-        if not self.adapter.repeats_emits:
-            for plan in task.plans.values():
-                plan.leave_out_identities()
         self._running: tuple[float, Any] | None = None  # since when, and which tuples
         self._stride = 1
         self._untimed = 0  # calls before the next that is timed

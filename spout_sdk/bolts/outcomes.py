@@ -127,21 +127,6 @@ class Outcomes:
         self._counters.acked += len(rows)
         self._close(input_.pack, len(rows))
 
-    def part(self, tuples: Sequence[Tuple]) -> None:
-        """Acks the edges of children before their inputs, if these are open.
-
-        The children are part of this transaction, and a later owner that reads the inputs again does not know them.
-        """
-        for tuple_ in tuples:
-            if not tuple_.settled:
-                for place in tuple_.pack.places(tuple_.index):
-                    self._outbox.parted.add(tuple_.pack.batch, place)
-
-    def skip(self, tuple_: Tuple) -> None:
-        """Settles a tuple that is read again, whose ack or fail was committed before."""
-        self._timed.pop(tuple_, None)
-        self._settle(tuple_)
-
     def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
         """Fails the trees of a tuple.
 
@@ -166,9 +151,6 @@ class Outcomes:
     def reject(self, tuple_: Tuple, error: WireError) -> None:
         """Makes a dead letter of a tuple that cannot be read, and fails its trees: they cannot complete."""
         pack = tuple_.pack
-        if pack.offset <= self._dead_letters.kept_to:
-            self._settle(tuple_)
-            return
         where = f"{tuple_.topic}[{tuple_.partition}] offset {pack.offset}"
         if pack.size > 1:
             where += f", tuple {tuple_.index},"

@@ -30,7 +30,6 @@ class DeadLetters:
     Attributes:
         topic: the topic that they go to.
         failure: why the task cannot continue; None while it can.
-        kept_to: up to this offset an earlier owner of the task has sent dead letters, in committed transactions.
     """
 
     def __init__(self, by: str, topology: str, environment: TaskEnvironment) -> None:
@@ -39,7 +38,6 @@ class DeadLetters:
         self._counters = environment.counters
         self._sink = environment.sink
         self.failure: DeliveryError | None = None
-        self.kept_to = -1
 
     def send_record(
         self, record: Record, error: WireError, delivered: Callable[[], None], index: int | None = None

@@ -97,12 +97,6 @@ class EmitPlan:
             if route.set_shares is not None and route.tasks[0].component == bolt:
                 route.set_shares(shares)
 
-    def leave_out_identities(self) -> None:
-        """Sends no identities with emitted tuples."""
-        for route in self.routes:
-            for pack in route.packs:
-                pack.is_identified = False
-
     def ungrouped(self, values: Sequence[Any], error: Exception) -> EmitError:
         """The error of values that a grouping has refused."""
         if isinstance(error, TypeError):  # its text is complete

@@ -33,10 +33,8 @@ class InputOffsets(OffsetManager):
 
     def __init__(self, unanchored: Callable[[], int] | None = None) -> None:
         super().__init__()
-        # Whether an open record cannot have had an effect: a bolt emits for it when it is acked, or windows commit
-        # their work on it beside the offset.
+        # Whether an open record cannot have had an effect: a bolt emits for it when it is acked.
         self.has_no_effects = unanchored is None
-        self.folds = False  # whether the work on open records is committed beside the offset
         self._packs: dict[int, InputPack] = {}
         self._tuples = 0
         self._done_tuples: dict[int, Runs] = {}  # done tuples of open records, committed by another owner
@@ -106,7 +104,6 @@ class InputOffsets(OffsetManager):
         """Closes and returns records that are open for longer than any tree: a missing ack would block commits.
 
         All records up to a mark of `max_age` seconds ago are too old: their trees have failed, and were replayed.
-        Untracked tuples that a window holds are not replayed: their records stay open until it closes.
         """
         stale: list[InputPack] = []
         if now < self._mark_at:
@@ -122,7 +119,7 @@ class InputOffsets(OffsetManager):
             for offset in self.open_to(self._kept_to):
                 pack = self._packs[offset]
                 # A record that waits for a process of another version is read again by that.
-                if offset <= kept_to or pack.stream is UNKNOWN_STREAM or (self.folds and pack.has_untracked):
+                if offset <= kept_to or pack.stream is UNKNOWN_STREAM:
                     continue
                 stale.append(self._packs[offset])
                 self._forget(offset)

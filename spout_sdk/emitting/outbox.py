@@ -53,14 +53,13 @@ class Outbox:
 
     Args:
         next_id: returns random ids, as seeds of edges.
-        sends_inits_first: whether an init must be delivered before its tuple is sent: a bolt in Spark, or one with
-            windows, sends entries of children before that of their input. Entries that reach the acker before the init
+        sends_inits_first: whether an init must be delivered before its tuple is sent: a bolt in Spark
+            sends entries of children before that of their input. Entries that reach the acker before the init
             expire without it, and the input's could complete the tree (ADR 23).
 
     Attributes:
         begun: places of trees whose inits are not sent.
         acked: places of inputs whose acks are not sent.
-        parted: places of inputs that stay open, and whose children are acked ahead of them.
         covered: records whose tuples are all acked or failed, by entries that are not sent.
         settle: called first by each flush: passes tuples to chained bolts, and settles inputs that are done.
         trees: the trees of a spout with chained bolts; None for other tasks, which send the inits of all trees.
@@ -81,7 +80,7 @@ class Outbox:
         self._sink = environment.sink
         self._inits_first = sends_inits_first
         self.acks = acks
-        self.begun, self.acked, self.parted = PlacedRuns(), PlacedRuns(), PlacedRuns()
+        self.begun, self.acked = PlacedRuns(), PlacedRuns()
         self.covered: list[InputPack] = []
         self._fails: list[int] = []
         self._fail_messages: list[str] = []
@@ -98,7 +97,7 @@ class Outbox:
     def is_empty(self) -> bool:
         """Whether nothing is buffered."""
         has_trees = self.trees is not None and self.trees.are_due
-        places = self.begun.runs or self.acked.runs or self.parted.runs
+        places = self.begun.runs or self.acked.runs
         entries = has_trees or places or self._fails or self._resets or self._marks
         return not (self._open or entries or self.covered or self._reports)
 
@@ -176,7 +175,11 @@ class Outbox:
 
     def _send_messages(self) -> None:
         """Sends fails and marks, which have many characters; without acks, which may still be removed."""
-        self.acks.send(self._taken_messages())
+        fails, messages = self._taken_fails()
+        roots, vals, texts = self._taken_marks()
+        self.acks.send(
+            Entries(fail_roots=fails, fail_messages=messages, mark_roots=roots, mark_vals=vals, mark_messages=texts)
+        )
 
     def reset(self, root: int) -> None:
         """Buffers the reset of a tree's clock."""
@@ -197,14 +200,9 @@ class Outbox:
             self._send_packs(pack, columns)
         self.handle_reports()  # of tuples that cannot be encoded
         resets, self._resets = self._resets, []
-        init_roots, init_vals, ack_roots, ack_vals = *inits, *acks
-        entries = self._taken_messages()._replace(
-            init_roots=init_roots,
-            init_vals=init_vals,
-            ack_roots=ack_roots,
-            ack_vals=ack_vals,
-            reset_roots=_column(resets),
-        )
+        fails, messages = self._taken_fails()
+        marked, vals, texts = self._taken_marks()
+        entries = Entries(*inits, *acks, fails, messages, _column(resets), marked, vals, texts)
         self.acks.send(entries, covered)
 
     def keep_open(self, places: Iterable[tuple[InputBatch, int]]) -> None:
@@ -255,17 +253,15 @@ class Outbox:
         self._unanchored += unanchored
         return columns
 
-    def _taken_messages(self) -> Entries:
-        fails, messages, marks = self._fails, self._fail_messages, self._marks
-        self._fails, self._fail_messages, self._marks, self._characters = [], [], [], 0
-        roots, vals, texts = zip(*marks, strict=True) if marks else ((), (), ())
-        return Entries(
-            fail_roots=_column(fails),
-            fail_messages=messages,
-            mark_roots=_column(roots),
-            mark_vals=_column(vals),
-            mark_messages=texts,
-        )
+    def _taken_fails(self) -> tuple[IdColumn, Sequence[str]]:
+        fails, messages = self._fails, self._fail_messages
+        self._fails, self._fail_messages, self._characters = [], [], 0
+        return _column(fails), messages
+
+    def _taken_marks(self) -> tuple[IdColumn, IdColumn, Sequence[str]]:
+        marks, self._marks = self._marks, []
+        roots, vals, messages = zip(*marks, strict=True) if marks else ((), (), ())
+        return _column(roots), _column(vals), messages
 
     def _inits(self) -> tuple[IdColumn, IdColumn]:
         begun = self.begun.take()
@@ -274,11 +270,7 @@ class Outbox:
         return _columns([(batch.roots[at], batch.vals(at)) for batch, at in begun])
 
     def _acks(self) -> tuple[IdColumn, IdColumn]:
-        # An input may be in several windows that have closed.
-        once = [(batch, np.unique(places)) for batch, places in self.parted.take()]
-        parted = [(batch.roots[at], batch.part_children(at)) for batch, at in once]
-        parted = [(roots[vals != 0], vals[vals != 0]) for roots, vals in parted]
-        return _columns([*parted, *((batch.roots[at], batch.vals(at)) for batch, at in self.acked.take())])
+        return _columns([(batch.roots[at], batch.vals(at)) for batch, at in self.acked.take()])
 
     def _send_packs(self, pack: OpenPack, columns: Columns) -> None:
         rows, size, place = len(columns.rows), 0, 0

@@ -74,7 +74,6 @@ class BoltLoop(TaskLoop[BoltTask]):
             task_waiting=waiting,
             oldest_input=oldest,
             oldest_input_seconds=seconds,
-            in_windows=sum(task.open_inputs for task in list(self.tasks.values()) if task.adapter.holds_inputs),
             retrying=sum(task.retrying for task in list(self.tasks.values())),
             paused_seconds=paused_seconds,
             paused_by=paused_by,

@@ -181,7 +181,6 @@ class TaskLoop(Loop, Generic[T]):
             (os.getpid(),),
             tuple(sorted(task.id.task for task in tasks)),
             pending=sum(task.inputs.open_tuples for task in tasks),
-            in_windows=sum(task.inputs.open_tuples for task in tasks if task.adapter.holds_inputs),
             retrying=sum(task.outcomes.retries.waiting for task in tasks),
             paused_seconds=seconds,
             paused_by=why,

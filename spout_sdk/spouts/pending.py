@@ -68,7 +68,7 @@ class PendingLimit:
     takes is the number of open trees over the rate at which they complete (Little, 1961), so once trees time out the
     limit is the number of trees that have completed in half a timeout.
 
-    Windows hold tuples until newer ones arrive, which a limit must not prevent. They restart the clocks of trees that
+    Bolts may hold tuples until newer ones arrive, which a limit must not prevent. They restart the clocks of trees that
     they hold, so a tree that is open for longer than a timeout, and the time that its notice takes, is held by a bolt,
     and is not in a queue. If half of the trees that may be open are held, the limit is doubled. So the limit falls only
     while queues are too long; otherwise it grows.

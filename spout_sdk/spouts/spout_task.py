@@ -184,8 +184,8 @@ class SpoutTask(HeadTask):
         self.open_trees.tick(now)
         if self._limit.tick(now, len(self.open_trees), self.open_trees.begun):
             text = (
-                "%s/%d: bolts hold most of the %d trees that may be open for longer than a message timeout: a window "
-                "that needs more tuples never closes; raise max_spout_pending, or make the window smaller"
+                "%s/%d: bolts hold most of the %d trees that may be open for longer than a message timeout: a bolt "
+                "that waits for more tuples does not get them; raise max_spout_pending, or let it wait for fewer"
             )
             self._logger.warning(text, self._component, self._task, self._limit.most)
         self._call("tick", self.adapter.tick, now)

@@ -85,5 +85,7 @@ class KeysOfTuples:
         getter = self._getters.get(stream)
         if getter is None:
             names = self._fields[stream.component, stream.stream]
-            self._getters[stream] = getter = itemgetter(*(stream.fields[name] for name in names))
+            # A global grouping has one key, without fields.
+            at = [stream.fields[name] for name in names]
+            self._getters[stream] = getter = itemgetter(*at) if at else lambda _: ()
         self._stream, self._values = stream, getter

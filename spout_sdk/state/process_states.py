@@ -12,7 +12,7 @@ from kafka_clients.errors import BrokerUnreachableError
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.errors import DeliveryError, TopicsError
+from spout_sdk.errors import DeliveryError
 from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.records import Clock
 from spout_sdk.state.done_positions import DonePositions
@@ -217,37 +217,7 @@ class ProcessStates(NoStates):
         self._restorer.close()
 
 
-class ReplayDonePositions(NoStates):
-    """Passes the commits of the spouts to tasks that recognise replays without a state."""
-
-    def __init__(self, process: Process) -> None:
-        self._arguments = process.topology, process.component, process.state_kafka or process.kafka
-        self._done_positions = DonePositions(*self._arguments)
-        self._tasks: dict[int, BoltTask] = {}
-
-    def begin(self, tasks: Mapping[int, BoltTask]) -> None:
-        self._tasks |= tasks
-
-    def look(self, now: float) -> None:
-        try:
-            if self._done_positions.look(now) is None:
-                return
-        except TopicsError:
-            # A topic was created again, so earlier commits are of other messages: begin again without them. That is
-            # enough for windows.
-            self._done_positions = DonePositions(*self._arguments)
-            return
-        for task in self._tasks.values():
-            task.adapter.state.learn(self._done_positions.done)
-
-    def end(self, tasks: Iterable[int]) -> None:
-        for task in tasks:
-            self._tasks.pop(task, None)
-
-
 def process_states(process: Process) -> NoStates:
-    """The states of a bolt's process; or the done positions, if its tasks recognise replays without a state."""
+    """The states of a component's process."""
     component: Any = process.topology.manifest.component(process.component)
-    if getattr(component, "state", None) is not None:
-        return ProcessStates(process)
-    return ReplayDonePositions(process) if getattr(component, "recognises_replays", False) else NoStates()
+    return NoStates() if getattr(component, "state", None) is None else ProcessStates(process)

@@ -69,7 +69,7 @@ class TaskState:
         self.repeats: Set[int] = frozenset()
         self._rows: list[int] = []
         self._positions = self._paths = NO_IDS
-        self._unwritten: dict[bytes, bytes] = {}  # records of the SDK that the changelog lacks
+        self._unwritten: dict[bytes, bytes | None] = {}  # changed records of the SDK
         self._sent: dict[bytes, tuple[bytes | None, int]] = {}  # the last result of `changes`
 
     def begin(self, store: Store, about: About) -> None:

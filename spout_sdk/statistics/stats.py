@@ -135,7 +135,6 @@ class Stats(Counts):
             records are taken to have as many tuples as earlier records. Shuffle groupings use it.
         sources: topics that a `KafkaSpout` reads, in its order.
         pending: number of open trees of a spout, or of inputs of a bolt that are neither acked nor failed.
-        in_windows: for a bolt with windows that hold its inputs, the number of held inputs, which `pending` includes.
         retrying: for a bolt, the number of tuples that wait to be executed again, which `pending` includes; for a
             `KafkaSpout`, the number of open messages without a tree, which `pending` does not include: they are emitted
             again, or become dead letters.
@@ -169,7 +168,6 @@ class Stats(Counts):
     pending: int = metric_field(
         f"{PREFIX}pending", "Open trees of a spout; inputs of a bolt that are neither acked nor failed."
     )
-    in_windows: int = 0
     retrying: int = metric_field(
         f"{PREFIX}retrying",
         "Tuples of a bolt that wait to be executed again; failed messages of a spout.",
@@ -216,7 +214,6 @@ class Stats(Counts):
         added = (
             *(each.name for each in fields(Counts)),
             "pending",
-            "in_windows",
             "retrying",
             "unread",
             "counters",
@@ -244,7 +241,7 @@ class Stats(Counts):
 
     def retired(self) -> "Stats":
         """The statistics after the process has ended: counts, without pids, tasks and open inputs."""
-        ended = replace(self, pids=(), tasks=(), pending=0, in_windows=0, unread=0, task_waiting={})
+        ended = replace(self, pids=(), tasks=(), pending=0, unread=0, task_waiting={})
         ended = replace(ended, retrying=0, control=(), paused_seconds=0.0, paused_by="", state=None)
         ended = replace(ended, execute_seconds=0.0, execute_at="")
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)

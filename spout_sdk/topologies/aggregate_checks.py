@@ -12,6 +12,7 @@ from spout_sdk.records import Record
 from spout_sdk.state.spec import StateSpec
 from spout_sdk.topologies.window_checks import check_event_time, takes
 from spout_sdk.windows.aggregate_bolt import AggregateBolt, EmitOn
+from spout_sdk.windows.aggregates import Aggregate
 from spout_sdk.windows.specs import WindowSpec
 from spout_sdk.windows.window_values import WindowValues, input_types
 from tuple_tree.components import WINDOW_START, BoltManifest, SpoutManifest, StateManifest, Subscription
@@ -119,14 +120,17 @@ def check_aggregate_bolt(name: str, bolt: AggregateBolt, declared: Sequence[Stre
     if not isinstance(spec, WindowSpec):
         raise TopologyError(f"bolt {name!r} is an AggregateBolt without windows: declare window = {_HINT} in its class")
     problem = ""
-    if spec.gap is None and (spec.seconds is None or spec.every_seconds is None):
-        problem = "counts tuples, and a replay changes their order"
-    elif spec.timestamp is None:
-        problem = "uses the task's clock, and a replay comes at another time: add with_timestamp_field(…)"
-    elif spec.watermark_interval != WindowSpec.__dataclass_fields__["watermark_interval"].default:
-        problem = "has a watermark interval, which is for a WindowedBolt: leave it out"
+    if spec.count is None and spec.timestamp is None:
+        problem = (
+            "has no time: add with_timestamp_field(…), or with_timestamp_extractor(lambda tuple_: tuple_.timestamp_ms) "
+            "for the time of the records"
+        )
+    elif spec.count is not None and spec.timestamp is not None:
+        problem = "counts tuples: leave the timestamp out"
+    elif bolt.emit_on == "change" and any(each.kind == "collect" for each in _aggregates(bolt)):
+        problem = 'collects tuples, whose result is emitted when a window closes: use emit_on="close"'
     if problem:
-        raise TopologyError(f"bolt {name!r} is an AggregateBolt, and {spec} {problem}; use {_HINT}")
+        raise TopologyError(f"bolt {name!r} with {spec} {problem}")
     has_update = type(bolt).update is not AggregateBolt.update
     if bool(bolt.aggregates) == has_update or bool(bolt.aggregates) == (bolt.state is not None):
         raise TopologyError(
@@ -139,7 +143,9 @@ def check_aggregate_bolt(name: str, bolt: AggregateBolt, declared: Sequence[Stre
             "the joined session"
         )
     streams = {stream.name: stream for stream in declared}
-    if DEFAULT_STREAM not in streams or streams[DEFAULT_STREAM].direct:
+    if DEFAULT_STREAM in streams and streams[DEFAULT_STREAM].direct:
+        raise TopologyError(f"bolt {name!r} sends results to the stream {DEFAULT_STREAM!r}: declare it without direct")
+    if DEFAULT_STREAM not in streams and bolt.needs_results:
         raise TopologyError(
             f"bolt {name!r} is an AggregateBolt without a stream {DEFAULT_STREAM!r} for its results: add "
             "streams = (declare({…}),) with the fields of the key, start, end and the aggregates"
@@ -148,9 +154,14 @@ def check_aggregate_bolt(name: str, bolt: AggregateBolt, declared: Sequence[Stre
         raise TopologyError(f"bolt {name!r} sends late tuples to its results: give the late stream another name")
 
 
+def _aggregates(bolt: AggregateBolt) -> list[Aggregate]:
+    return [each for each in bolt.aggregates.values() if isinstance(each, Aggregate)]
+
+
 def window_spec(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt) -> StateSpec:
     """The spec of the values of a bolt's windows; checks the streams that it receives. Raises `TopologyError`."""
-    check_event_time(manifest, bolt, made.window)
+    if made.window.count is None:
+        check_event_time(manifest, bolt, made.window)
     try:
         values = WindowValues(made, bolt.name, input_types(manifest, bolt.name))
     except (TopologyError, TypeError, ValueError) as error:
@@ -168,7 +179,7 @@ def windowed(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt, state:
     if WINDOW_START.name in {field.name for field in state.key}:
         raise TopologyError(f"bolt {bolt.name!r} is grouped by {WINDOW_START.name!r}, a name of the SDK: rename it")
     values = WindowValues(made, bolt.name, input_types(manifest, bolt.name))
-    if type(made).result is AggregateBolt.result and values.result_types is not None:
+    if made.needs_results and type(made).result is AggregateBolt.result and values.result_types is not None:
         _check_result(bolt, state.key, values.result_types)
     return StateManifest(**{**dict(state), "key": (*state.key, WINDOW_START), "windows": made.emit_on})
 

@@ -1,19 +1,18 @@
 """Checks the options of a bolt that say what happens when its `execute` raises."""
 
-from typing import Any, Final
+from typing import Final
 
 from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.api.topology import BoltOptions, OnConsecutiveFailures, OnException, OnExhausted
 from spout_sdk.arguments import check_choice, check_count, check_seconds
 from spout_sdk.errors import TopologyError
-from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.manifest import Manifest
 
 _MOST_ADDED: Final = 10_000  # largest number of delays that are added up
 
 
-def check_options(name: str, options: BoltOptions, made: Any) -> None:
-    """Raises `TopologyError` if an option of a bolt is invalid, or is not for the kind of bolt that `made` is."""
+def check_options(name: str, options: BoltOptions) -> None:
+    """Raises `TopologyError` if an option of a bolt is invalid."""
     of = f"of bolt {name!r}"
     check_choice(f"on_exception {of}", options.on_exception, OnException)
     check_choice(f"on_exhausted {of}", options.on_exhausted, OnExhausted)
@@ -22,18 +21,6 @@ def check_options(name: str, options: BoltOptions, made: Any) -> None:
         check_count(f"max_consecutive_failures {of}", options.max_consecutive_failures, least=0)
     if options.tick_interval is not None:
         check_seconds(f"tick_interval {of}", options.tick_interval)
-    if not isinstance(made, WindowedBolt):
-        return
-    if options.on_exception == "retry":
-        raise TopologyError(
-            f'bolt {name!r} is a WindowedBolt with on_exception="retry", but a window is not executed again: leave it '
-            'out, and the tuples are replayed, or use "crash", and they are read again'
-        )
-    if options.max_consecutive_failures and options.on_consecutive_failures == "pause":
-        raise TopologyError(
-            f"bolt {name!r} is a WindowedBolt with max_consecutive_failures, but its windows do not pause: add "
-            'on_consecutive_failures="stop", or leave max_consecutive_failures out'
-        )
 
 
 def check_retry(name: str, on_exception: OnException | None, retry: RetryPolicy | None, exhausted: OnExhausted) -> None:

@@ -40,7 +40,6 @@ from spout_sdk.topologies.checks import (
 )
 from spout_sdk.topologies.kafka_bolt_checks import check_kafka_bolts
 from spout_sdk.topologies.state_checks import state_guarantees, with_states
-from spout_sdk.topologies.window_checks import check_windows
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.components import BoltManifest, OutcomesCodec, SpoutManifest
@@ -252,7 +251,7 @@ class TopologyBuilder:
             )
         if isinstance(made := self._made[name], AggregateBolt):
             check_aggregate_bolt(name, made, declared)
-        check_options(name, options, made)
+        check_options(name, options)
         check_retry(name, on_exception, retry, on_exhausted)
         self._options[name] = options
         check_ticks(name, self._made[name], tick_interval)
@@ -263,7 +262,6 @@ class TopologyBuilder:
             streams=declared,
             subscriptions=(),
             external=external,
-            recognises_replays=isinstance(made, WindowedBolt),
             answers=getattr(made, "answers", False),
         )
         self._bolts.append((bolt, declarer := BoltDeclarer(name)))
@@ -318,7 +316,6 @@ class TopologyBuilder:
         for bolt in bolts:
             check_groupable(manifest, bolt)
             check_retries(manifest, bolt.name, self._options[bolt.name])
-        acks_ahead = check_windows(manifest, made) or any(bolt.external for bolt in bolts)
         targets = {name: each.topic for name, each in made.items() if isinstance(each, KafkaBolt)}
         return Topology(
             manifest,
@@ -329,7 +326,7 @@ class TopologyBuilder:
             {name: each.topics for name, each in made.items() if isinstance(each, KafkaSpout)},
             {name: topic for name, topic in targets.items() if isinstance(topic, str)},
             self._pack_tuples,
-            acks_ahead,
+            any(bolt.external for bolt in bolts),
             frozenset(even_shuffles),
             longest_stop(manifest, made),
             state_guarantees(manifest, made),

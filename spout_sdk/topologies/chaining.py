@@ -5,7 +5,6 @@ from typing import Any
 
 from spout_sdk.errors import TopologyError
 from spout_sdk.state.bolt import AnyStatefulBolt
-from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 
 
@@ -84,10 +83,6 @@ class _Chains:
             return "one of them is external, and a chained bolt runs in the process of its source: run both in the SDK"
         if _is(made, AnyStatefulBolt):
             return "it has a state, and all tuples of a key must reach the same task: use fields_grouping"
-        if _is(made, WindowedBolt):
-            return "its windows hold inputs by their offsets in its inbox, and a chained bolt has none"
-        if _is(self._made.get(subscription.source), WindowedBolt):
-            return "tuples of windows are anchored to many inputs that stay open: chain it to a bolt after the windows"
         return ""
 
 

@@ -22,7 +22,7 @@ from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_SPOUTS
 from tuple_tree.streams import Stream, Streams, as_streams
 
-_DECLARED_BY_INSTANCES: Final = (KafkaSpout, KafkaBolt, WindowedBolt, AnyStatefulBolt)
+_DECLARED_BY_INSTANCES: Final = (KafkaSpout, KafkaBolt, AnyStatefulBolt)
 _GROUPABLE: Final = frozenset({"string", "bytes", "int", "long", "boolean", "null", "enum", "fixed"})
 _LONGEST_TICK_MS: Final = 1_000
 # Methods that the SDK never calls: a class that defines one does not work as its author expects.
@@ -114,8 +114,6 @@ def check_ticks(bolt: str, made: Any, tick_interval: float | None) -> None:
     """Rejects a tick interval for bolts that take no tick tuples or set their own interval."""
     made = made if isinstance(made, type) else type(made)
     why = ""
-    if issubclass(made, WindowedBolt) and tick_interval is not None:
-        why = "is a WindowedBolt and given tick_interval: leave it out, its window sets the interval"
     if issubclass(made, AsyncBolt) and tick_interval is not None:
         why = "is an AsyncBolt, which has no tick tuples: leave tick_interval out"
     interval = getattr(made, "tick_interval", None) if tick_interval is None else tick_interval

@@ -10,7 +10,6 @@ from spout_sdk.state.bolt import AnyStatefulBolt, StatefulArrowBolt
 from spout_sdk.state.spec import StateSpec, spec_of
 from spout_sdk.topologies.aggregate_checks import window_spec, windowed
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
-from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.components import BoltManifest, StateManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import results_topic
@@ -61,10 +60,15 @@ def _spec(manifest: Manifest, declarer: BoltManifest, bolt: Any) -> StateSpec | 
 def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -> StateManifest:
     keys: list[tuple[str, tuple[Field, ...]]] = []
     for each in bolt.subscriptions:
-        if each.grouping != "fields":
+        if each.grouping not in ("fields", "global"):
             raise TopologyError(
                 f"bolt {bolt.name!r} has a state, and the grouping of {each.source!r} is {each.grouping}: its key is "
-                "that of a fields grouping, so use fields_grouping()"
+                "that of a fields grouping, so use fields_grouping(); or global_grouping() for one key"
+            )
+        if each.grouping == "global" and bolt.tasks > 1:
+            raise TopologyError(
+                f"bolt {bolt.name!r} has a state with one key, because the grouping of {each.source!r} is global, and "
+                f"tasks={bolt.tasks}: leave tasks out, or use fields_grouping()"
             )
         types = {field.name: field for field in manifest.stream(each.source, each.stream).fields}
         keys.append((each.source, tuple(types[name] for name in each.fields)))
@@ -100,8 +104,9 @@ def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -
     if not isinstance(made, AggregateBolt):
         _check_initial(bolt.name, state, getattr(made, "initial", None))
         return state
-    if made.emit_on == "close":
-        for field in manifest.stream(bolt.name, DEFAULT_STREAM).fields:
+    results = [stream for stream in bolt.streams if stream.name == DEFAULT_STREAM and made.emit_on == "close"]
+    for stream in results:
+        for field in stream.fields:
             if missing := not_in_json(field.type):
                 raise TopologyError(
                     f"the results of bolt {bolt.name!r} have field {field.name!r} of type {missing}, which JSON, the "
@@ -144,8 +149,6 @@ def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) 
             "at_least_once",
         ):
             reasons.append(f"spout {each.name!r} has the mode {mode}, and its tuples belong to no tree")
-        elif issubclass(kind, WindowedBolt):
-            reasons.append(f"tuples of {each.name!r} come of several inputs")
         elif issubclass(kind, Bolt | BatchBolt):
             free.append(repr(each.name))
     if reasons:

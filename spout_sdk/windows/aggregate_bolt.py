@@ -1,7 +1,7 @@
 """`AggregateBolt`: a value for each key and window, in the state; called through the `WindowStateAdapter`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.state.bolt import AnyStatefulBolt
@@ -19,7 +19,7 @@ EmitOn = Literal["close", "change"]
 
 
 class AggregateBolt(AnyStatefulBolt):
-    """A bolt with a value for each key and window of event time, which each tuple changes once.
+    """A bolt with a value for each key and window, which each tuple changes once.
 
         class ClicksPerMinute(AggregateBolt):
             window = tumbling(seconds=60).with_timestamp_field("at")
@@ -29,14 +29,15 @@ class AggregateBolt(AnyStatefulBolt):
         builder.set_bolt("clicks", ClicksPerMinute, tasks=4).fields_grouping("parse", "page")
 
     The values are in a state, as for a `StatefulBolt`: a tuple is acked when its windows contain it, so a window may
-    last for days. A window closes when all messages before its end are done, by the commits of the spouts, even if
-    messages were retried; see `WindowSpec.with_lag`, `with_grace` and `with_idle_sources`.
+    last for days. A window by event time closes when all messages before its end are done, by the commits of the
+    spouts, even if messages were retried; see `WindowSpec.with_lag`, `with_grace` and `with_idle_sources`. A window by
+    count closes when it has that number of tuples of its key.
 
     Instead of `aggregates`, you may define `state` and `update`; for sessions also `merge`.
 
     Attributes:
-        window: `tumbling`, `sliding` or `session`, by event time; set in the class or in `__init__`.
-        aggregates: name → aggregate, from `count`, `total`, `greatest`, `least`, `mean` or `fold`.
+        window: `tumbling`, `sliding` or `session`; set in the class or in `__init__`.
+        aggregates: name → aggregate, from `count`, `total`, `greatest`, `least`, `mean`, `fold` or `collect`.
         emit_on: see `EmitOn`.
         streams: the stream `default` for results; and the stream of `with_late_tuple_stream`.
     """
@@ -45,6 +46,7 @@ class AggregateBolt(AnyStatefulBolt):
     window: WindowSpec
     aggregates: Mapping[str, Aggregate] = {}
     emit_on: EmitOn = "close"
+    needs_results: ClassVar[bool] = True
 
     def update(self, value: Any, tuple_: Tuple) -> Any:  # noqa: ARG002 - for bolts that define it
         """Returns the new value of the tuple's key in a window; define it if the bolt has no `aggregates`.
@@ -80,3 +82,8 @@ class AggregateBolt(AnyStatefulBolt):
         keys = key if isinstance(key, tuple) else (key,)
         values = value.values() if isinstance(value, Mapping) else (value,)
         return (*keys, window.start, window.end, *values)
+
+    def results(self, key: Any, window: TimeWindow, value: Any) -> Iterable[Sequence[Any]]:
+        """Returns the values of any number of result tuples of a window that closes; by default that of `result`."""
+        result = self.result(key, window, value)
+        return () if result is None else (result,)

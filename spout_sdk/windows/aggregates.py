@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.errors import TopologyError
+from spout_sdk.windows.rows import WindowRows
 
-Kind = Literal["count", "total", "greatest", "least", "mean", "fold"]
+Kind = Literal["count", "total", "greatest", "least", "mean", "fold", "collect"]
 Value = dict[str, Any]
 Groups = NDArray[np.intp]  # of each row, the number of its key and window, shape `(n,)`
 
@@ -22,7 +23,7 @@ _SAFE: Final = 2**62  # smaller sums fit into 64 bits
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate of the tuples of a window; create it with `count`, `total`, `greatest`, `least`, `mean` or `fold`.
+    """An aggregate of the tuples of a window; create it with `count`, `total`, `greatest`, `collect` and so on.
 
     Attributes:
         kind: the kind of aggregate.
@@ -75,6 +76,16 @@ def fold(type: Any, initial: Any, function: Callable[[Any, Tuple], Any]) -> Aggr
     return Aggregate("fold", None, type, initial, function)
 
 
+def collect(field: str | None = None) -> Aggregate:
+    """The values of all tuples of a window, in the order of their time; they are in the state until it closes.
+
+    Args:
+        field: the field whose values are collected; by default the result is a `WindowRows`, with all fields of each
+            tuple.
+    """
+    return Aggregate("collect", field)
+
+
 class Aggregates:
     """Computes the aggregates of a bolt.
 
@@ -88,6 +99,7 @@ class Aggregates:
         fields: field of a value → its type, as in `declare`.
         result_types: name of an aggregate → type of its result.
         can_merge: whether two values can be merged.
+        collected: the fields of collected rows, with their Avro types; empty if no aggregate collects.
 
     Raises:
         TopologyError: if an aggregate does not fit the tuples.
@@ -103,6 +115,14 @@ class Aggregates:
                 self.fields[field] = type_
         self.result_types = {part.name: part.result_type for part in self._parts}
         self.can_merge = all(part.can_merge for part in self._parts)
+        collecting = [part for part in self._parts if isinstance(part, _Collect)]
+        self.collected = {name: type_ for part in collecting for name, type_ in part.row_types.items()}
+        self._collecting = [(part.name, part.field) for part in collecting]
+
+    def with_rows(self, results: Value, rows: WindowRows) -> Value:
+        """The results of a value with those of `collect`, from the rows of the window."""
+        lists = {name: rows if of is None else [row[of] for row in rows] for name, of in self._collecting}
+        return {name: lists.get(name, result) for name, result in results.items()}
 
     def first(self) -> Value:
         value: Value = {}
@@ -257,6 +277,15 @@ class _Extreme(_Count):
         return [each[self.name] for each in found]
 
 
+class _Collect(_Count):
+    """Counts the collected rows, which are no part of the value."""
+
+    def __init__(self, name: str, field: str | None, types: Mapping[str, Any]) -> None:
+        super().__init__(name)
+        self.field, self.row_types = field, types
+        self.result_type = None if field is None else {"type": "array", "items": types[field]}
+
+
 class _Fold(_Count):
     can_merge = False
 
@@ -282,6 +311,8 @@ def _part(name: str, aggregate: Any, types: Sequence[Mapping[str, Any]]) -> Any:
         if not callable(aggregate.function):
             raise TopologyError(f"aggregate {name!r} is a fold without a function: use fold(type, initial, function)")
         return _Fold(name, aggregate)
+    if aggregate.kind == "collect":
+        return _Collect(name, aggregate.field, _row_types(name, aggregate.field, types))
     field = aggregate.field
     if not isinstance(field, str):
         raise TopologyError(
@@ -299,6 +330,18 @@ def _part(name: str, aggregate: Any, types: Sequence[Mapping[str, Any]]) -> Any:
             return _Mean(name, field, is_nullable)
         case _:
             return _Extreme(name, field, type_, is_nullable, is_greatest=aggregate.kind == "greatest")
+
+
+def _row_types(name: str, field: str | None, types: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The types of the fields of collected rows, which are the same in all streams."""
+    wanted = [{field: each.get(field)} if field is not None else dict(each) for each in types]
+    if any(each != wanted[0] for each in wanted) or None in wanted[0].values():
+        what = "all fields" if field is None else f"field {field!r}"
+        raise TopologyError(
+            f"aggregate {name!r} collects {what}, and its streams have {' and '.join(map(str, map(dict, types)))}: "
+            "name a field that all of them have with one type, such as collect('field')"
+        )
+    return wanted[0]
 
 
 def _type_of(name: str, field: str, types: Sequence[Mapping[str, Any]]) -> tuple[str, bool]:

@@ -1,100 +1,111 @@
-"""`WindowedBolt` and its collector; its task calls it through the `WindowAdapter`."""
+"""`WindowedBolt`: an `AggregateBolt` that gets the values of the tuples of a window together, as Storm's does."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from spout_sdk.api.components import AnyBolt
-from spout_sdk.api.context import TaskContext
-from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.windows.policies import Window
-from spout_sdk.windows.specs import WindowSpec
-from tuple_tree.streams import DEFAULT_STREAM
+from spout_sdk.errors import TopologyError
+from spout_sdk.windows.aggregate_bolt import AggregateBolt, EmitOn
+from spout_sdk.windows.aggregates import Aggregate, collect
+from spout_sdk.windows.time_windows import TimeWindow
+
+Row = Mapping[str, Any]
+"""The values of a tuple, by field."""
+
+
+@dataclass(slots=True, eq=False)
+class Window:
+    """The values of the tuples of one window, in the order of their time, or in which they came.
+
+    Attributes:
+        tuples: all tuples in the window: a mapping of field and value for each.
+        new: tuples that were not in the previous window.
+        expired: tuples that left since the previous window. For running totals: add `new`, and subtract `expired`.
+        key: the value of the grouping field, or a tuple of values for several fields; empty with a global grouping.
+        start: milliseconds since the epoch, inclusive; of a window by count, the number of the key's first tuple in it.
+        end: milliseconds since the epoch, or a number of a tuple, exclusive.
+    """
+
+    tuples: Sequence[Row]
+    new: Sequence[Row]
+    expired: Sequence[Row]
+    key: Any
+    start: int
+    end: int
 
 
 class WindowCollector:
-    """The collector of a `WindowedBolt`: by default, emits are anchored to all tuples of the window."""
+    """The collector of a `WindowedBolt`: emits results of the window that is executed."""
 
-    __slots__ = ("_collector", "_emitted", "_tuples")
+    def __init__(self) -> None:
+        self._emitted: list[Sequence[Any]] | None = None
 
-    def __init__(
-        self,
-        collector: OutputCollector,
-        tuples: Callable[[], Sequence[Tuple]],
-        emitted: Callable[[Sequence[Tuple], Sequence[Any], str], None],
-    ) -> None:
-        self._collector = collector
-        self._tuples = tuples  # of the window that is being executed
-        self._emitted = emitted  # called with anchors, values and stream
-
-    def emit(
-        self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
-    ) -> None:
-        """Sends a tuple to every subscriber of a stream.
+    def emit(self, values: Sequence[Any]) -> None:
+        """Emits a result to the stream `default`; it is a message in the topic of results, as of an `AggregateBolt`.
 
         Args:
             values: a value for each field of the stream, as a tuple or a list.
-            anchors: the tuples of the window whose trees the new tuple joins: by default all; none if empty.
-            stream: one of the component's streams.
 
         Raises:
-            EmitError: if the stream is unknown, or the values do not fit it; then nothing was sent.
-            TupleAlreadyDoneError: if an anchor has left its last window; then nothing was sent.
+            TopologyError: if no window is being executed.
         """
-        if anchors is None:
-            anchors = self._tuples()
-        elif isinstance(anchors, Tuple):
-            anchors = (anchors,)
-        self._collector.emit(values, anchors=anchors, stream=stream)
-        self._emitted(anchors, values, stream)
+        if self._emitted is None:
+            raise TopologyError("a WindowedBolt emits in execute_window only, and no window is being executed")
+        self._emitted.append(values)
 
-    def reset_timeout(self) -> None:
-        """Resets the timeouts of all trees of the window, because it is still being processed."""
-        for tuple_ in self._tuples():
-            self._collector.reset_timeout(tuple_)
+    def results_of(self, execute: Callable[[], object]) -> list[Sequence[Any]]:
+        """The values that are emitted during a call."""
+        self._emitted = []
+        try:
+            execute()
+            return self._emitted
+        finally:
+            self._emitted = None
 
 
-class WindowedBolt(AnyBolt, ABC):
-    """A bolt that is called with windows of tuples; a tuple is acked when it leaves its last window.
-
-    Derive a class, and define `window` and `execute_window`:
+class WindowedBolt(AggregateBolt, ABC):
+    """A bolt that is called with windows of tuples, for each key.
 
         class Average(WindowedBolt):
-            window = sliding(seconds=10, every=2)
-            streams = (declare({"average": float}),)
+            window = sliding(count=100, every=10)
+            streams = (declare({"sensor": str, "average": float}),)
 
             def execute_window(self, window: Window) -> None:
-                temperatures = [tuple_["celsius"] for tuple_ in window.tuples]
-                self.collector.emit((sum(temperatures) / len(temperatures),))
+                celsius = [row["celsius"] for row in window.tuples]
+                self.collector.emit((window.key, sum(celsius) / len(celsius)))
 
-    Each task has its own windows, in memory. Held tuples are not acked, and their offsets are not committed: if the
-    task ends or moves, they are read again. With `exactly_once` the commit also says which windows have closed. The
-    timeouts of the trees of held tuples are reset, so that the trees do not time out. If a message is replayed all the
-    same, its tuple takes the place of the held tuple; if that tuple has left its last window, the replay is not counted
-    again, and the tuples that were emitted for it are emitted again.
+        builder.set_bolt("average", Average, tasks=4).fields_grouping("sensors", "sensor")
+
+    It is an `AggregateBolt` that collects its tuples: their values are in the state, so a tuple is acked when the state
+    has it, a replay changes nothing, and a window may last for days. With a global grouping the windows contain the
+    tuples of all keys.
 
     Attributes:
-        streams: the streams that it emits, created with `declare`.
-        window: the windows, created with `tumbling` or `sliding`; set in the class or in `__init__`.
-        collector: emits tuples; set before `prepare`.
-        context: the task's context; set before `prepare`.
+        streams: the stream `default` of results, unless it emits none; and the stream of `with_late_tuple_stream`.
+        window: the windows, created with `tumbling`, `sliding` or `session`; set in the class or in `__init__`.
+        collector: emits results, in `execute_window`.
     """
 
-    window: WindowSpec
-    collector: WindowCollector
-    context: TaskContext
+    aggregates: Mapping[str, Aggregate] = {"tuples": collect()}
+    emit_on: EmitOn = "close"
+    needs_results = False
 
-    def prepare(self, context: TaskContext, collector: WindowCollector) -> None:
-        """Called once, before anything else; `self.context` and `self.collector` are already set."""
+    @property
+    def collector(self) -> WindowCollector:
+        """The collector of this bolt."""
+        found: WindowCollector = self.__dict__.setdefault("_collector", WindowCollector())
+        return found
 
     @abstractmethod
     def execute_window(self, window: Window) -> None:
-        """Processes a window, which is never empty.
+        """Processes a window that has closed, which is never empty.
 
-        If it raises, all tuples of the window are failed with the exception's type and text, unless `set_bolt` was
-        given another `on_exception`, and the next window begins without them.
+        If it raises, the process ends, and the next one calls it again: the window stays in the state.
         """
 
-    def cleanup(self) -> None:
-        """Called at a clean stop and when the task moves to another process."""
+    def results(self, key: Any, window: TimeWindow, value: Any) -> Iterable[Sequence[Any]]:
+        """Calls `execute_window`; returns the values that it emits."""
+        rows = value["tuples"]
+        made = Window(rows, rows.new, rows.expired, key, *window)
+        return self.collector.results_of(lambda: self.execute_window(made))

@@ -12,7 +12,9 @@ logger = get_logger("spout_sdk.windows")
 
 LATE: Final = "late tuples"
 """The user counter of tuples that came when all their windows had closed."""
-AGGREGATE_ADVICE: Final = (
+UNSEEN: Final = "in no window"
+"""The user counter of tuples between windows, if the interval is longer than a window."""
+_ADVICE: Final = (
     "If the messages of a source partition are not in the order of their time, use with_lag(); if a source was idle, "
     "use a longer with_idle_sources(); to let windows take late tuples, use with_grace()"
 )
@@ -23,16 +25,14 @@ class LateTuples:
 
     Args:
         stream: the stream that they are emitted to; None to log them.
-        advice: a fix, which the log line contains.
 
     Attributes:
         stream: as given.
         fields: the names of the fields of the stream.
     """
 
-    def __init__(self, context: TaskContext, stream: str | None, advice: str) -> None:
+    def __init__(self, context: TaskContext, stream: str | None) -> None:
         self._context = context
-        self._advice = advice
         self.stream = stream
         self.fields: Sequence[str] = ()
         if stream is not None:
@@ -56,7 +56,7 @@ class LateTuples:
         logger.warning(
             "%s/%d: %d late tuples, the last at offset %d, came when all their windows had closed; they are acked and "
             "in no window. %s, or send late tuples to a stream, with_late_tuple_stream()",
-            *(self._context.component, self._context.task, self._unlogged, offset, self._advice),
+            *(self._context.component, self._context.task, self._unlogged, offset, _ADVICE),
             extra=EACH,
         )
         self._unlogged, self._log_at = 0, now + SECONDS

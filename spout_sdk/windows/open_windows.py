@@ -76,5 +76,5 @@ def split_key(key: bytes) -> tuple[bytes, int]:
     return of_tuples, int(start)
 
 
-SESSION_END: Final = "window_end"
-"""Name of the field of a session's value that contains its end."""
+WINDOW_END: Final = "window_end"
+"""The field of a stored value with the end of its session; of windows by count, the number of the key's next tuple."""

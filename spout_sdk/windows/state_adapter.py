@@ -9,9 +9,8 @@ from spout_sdk.bolts.basic_collector import BasicAdapter, BasicCollector
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.task import Task
 from spout_sdk.state.adapter import REPLAYED, KeysOfTuples
-from spout_sdk.windows.adapter import UNSEEN
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
-from spout_sdk.windows.late_tuples import AGGREGATE_ADVICE, LateTuples
+from spout_sdk.windows.late_tuples import UNSEEN, LateTuples
 from spout_sdk.windows.state_columns import WindowColumnsAdapter, works_on_columns
 from spout_sdk.windows.window_state import WindowState
 
@@ -24,7 +23,7 @@ class WindowStateAdapter(BasicAdapter):
         self.state = WindowState(bolt, task)
         self._time_of = bolt.window.milliseconds_of
         self._keys = KeysOfTuples(self.state.key_codec, self.state.key_fields)
-        self._late = LateTuples(task.context, bolt.window.late_stream, AGGREGATE_ADVICE)
+        self._late = LateTuples(task.context, bolt.window.late_stream)
 
     @property
     def _call(self) -> Callable[[Tuple, BasicCollector], object]:
@@ -34,8 +33,8 @@ class WindowStateAdapter(BasicAdapter):
         state, index = self.state, tuple_.index
         if tuple_.pack is not state.pack:
             state.turn(tuple_.pack)
-        time = self._time_of(tuple_)
         key, value = self._keys(tuple_)
+        time = state.number(key) if state.is_counted else self._time_of(tuple_)
         if index in state.repeats and state.is_repeat(index):
             self._task.context.count(REPLAYED)
             if not state.closes:
@@ -52,10 +51,13 @@ class WindowStateAdapter(BasicAdapter):
                 for each in changes:
                     if each.value is not None:
                         self._emit(state.result(value, each.window, each.value), collector)
+            if changes:
+                state.collect(key, time, tuple_)
             # Last, so that a call that raises has changed nothing.
             state.change(key, changes)
             state.note(index)
-        state.see(index, time)
+        if not state.is_counted:
+            state.see(index, time)
 
     @staticmethod
     def _emit(result: Any, collector: BasicCollector) -> None:

@@ -10,9 +10,8 @@ from spout_sdk.bolts.adapters import ArrowAdapter
 from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
 from spout_sdk.emitting.task import Task
 from spout_sdk.state.adapter import REPLAYED
-from spout_sdk.windows.adapter import UNSEEN
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
-from spout_sdk.windows.late_tuples import AGGREGATE_ADVICE, LateTuples
+from spout_sdk.windows.late_tuples import UNSEEN, LateTuples
 from spout_sdk.windows.time_windows import Times, TimeWindow
 from spout_sdk.windows.window_state import Change, WindowState
 from tuple_tree.routing import keys_of_rows
@@ -30,7 +29,7 @@ def works_on_columns(bolt: AggregateBolt, task: Task) -> bool:
         bool(bolt.aggregates)
         and bolt.window.gap is None
         and isinstance(bolt.window.timestamp, str)
-        and all(each.kind != "fold" for each in bolt.aggregates.values())
+        and all(each.kind not in ("fold", "collect") for each in bolt.aggregates.values())
         and all(stream.codec == "arrow" for stream in (*received, *declared.streams))
     )
 
@@ -42,7 +41,7 @@ class WindowColumnsAdapter(ArrowAdapter):
         super().__init__(bolt, task, *rest)
         self.state = WindowState(bolt, task)
         self._time_field = str(bolt.window.timestamp)
-        self._late = LateTuples(task.context, bolt.window.late_stream, AGGREGATE_ADVICE)
+        self._late = LateTuples(task.context, bolt.window.late_stream)
         self._fields = task.context.manifest.stream(task.context.component, DEFAULT_STREAM).field_names
 
     def _execute(self, rows: ArrowInput, collector: ArrowCollector) -> None:

@@ -1,4 +1,4 @@
-"""Windows by event time in milliseconds: finds the windows that contain a time. No clock, no I/O."""
+"""Finds the windows that contain a time, in milliseconds, or the number of a tuple of its key. No clock, no I/O."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,17 +6,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spout_sdk.windows.specs import WindowSpec
+from spout_sdk.windows.specs import WindowSpec, milliseconds
 
 Times = NDArray[np.int64]  # milliseconds since the epoch, shape `(n,)`
 
 
 class TimeWindow(NamedTuple):
-    """A window of event time, half open: a tuple at its end belongs to the next.
+    """A window, half open: a tuple at its end belongs to the next.
 
     Attributes:
-        start: milliseconds since the epoch.
-        end: milliseconds since the epoch; for a session, the time of its last tuple plus the gap.
+        start: milliseconds since the epoch; of windows by count, the number of the key's first tuple in it, from 0.
+        end: the same; for a session, the time of its last tuple plus the gap.
     """
 
     start: int
@@ -28,8 +28,8 @@ class TimeWindows:
     """Windows that end at multiples of an interval.
 
     Attributes:
-        length: length in milliseconds; for sessions, the gap.
-        every: interval between two ends, in milliseconds; for sessions, 0.
+        length: length in milliseconds or tuples; for sessions, the gap.
+        every: interval between two ends, in milliseconds or tuples; for sessions, 0.
         grace: milliseconds after its end for which a window takes tuples.
     """
 
@@ -39,7 +39,9 @@ class TimeWindows:
 
     @classmethod
     def of(cls, spec: WindowSpec) -> "TimeWindows":
-        """The windows of a specification by time, or of sessions."""
+        """The windows of a specification."""
+        if spec.count is not None:
+            return cls(spec.count, spec.every_count or spec.count, 0)
         length = spec.seconds if spec.gap is None else spec.gap
         return cls(milliseconds(length or 0), milliseconds(spec.every_seconds or 0), milliseconds(spec.grace))
 
@@ -54,7 +56,3 @@ class TimeWindows:
         rows = np.repeat(np.arange(len(times)), counts)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         return rows, first[rows] + within * self.every
-
-
-def milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)

@@ -1,4 +1,8 @@
-"""The state of a task with windows: their values, the watermark, and the results of closed windows."""
+"""The state of a task with windows: their values, the watermark, and the results of closed windows.
+
+Windows by count are windows over the numbers of the tuples of a key, in the order in which the state applies them. They
+close by these numbers, and have no watermark.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +18,11 @@ from spout_sdk.state.stores import Store
 from spout_sdk.state.task_state import TaskState
 from spout_sdk.state.watermarks import DEFAULT_IDLE_SECONDS, SourceOffsets, Watermarks
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
-from spout_sdk.windows.open_windows import SESSION_END, OpenWindows, Sessions, split_key, window_key
-from spout_sdk.windows.time_windows import Times, TimeWindow, TimeWindows, milliseconds
+from spout_sdk.windows.bolt import WindowedBolt
+from spout_sdk.windows.open_windows import WINDOW_END, OpenWindows, Sessions, split_key, window_key
+from spout_sdk.windows.rows import CollectedRows
+from spout_sdk.windows.specs import milliseconds
+from spout_sdk.windows.time_windows import Times, TimeWindow, TimeWindows
 from spout_sdk.windows.window_values import WindowValues, input_types
 from tuple_tree.components import BoltManifest, SpoutManifest
 from tuple_tree.errors import ENDS_PROCESS, StateRecordError, describe
@@ -25,7 +32,7 @@ from tuple_tree.names import results_topic
 from tuple_tree.positions import OFFSET_BITS, PARTITION_BITS
 from tuple_tree.routing import SEPARATOR
 from tuple_tree.state_records import SYSTEM_PREFIX, About, KeyCodec, ValueCodec, as_text
-from tuple_tree.streams import DEFAULT_STREAM
+from tuple_tree.streams import DEFAULT_STREAM, declare
 
 logger = get_logger("spout_sdk.windows")
 
@@ -52,19 +59,25 @@ class Change:
         window: start and end of the window.
         value: the new value; None deletes the window.
         payload: the new value, encoded as it is stored.
+        end: the end that is stored with it: of a session; of a window by count, the number of the key's next tuple.
         old: the windows that it replaces: itself, or the merged sessions.
     """
 
     window: TimeWindow
     value: Any
     payload: bytes | None
+    end: int
     old: list[TimeWindow]
 
 
 class WindowState(TaskState):
     """The state of a task of an `AggregateBolt`.
 
-    For each tuple call `changes_of`, `change` and `see`, in this order. Between tuples, `look` closes windows.
+    For each tuple call `changes_of`, `change` and `see`, in this order. Between tuples, `look` closes windows by time.
+
+    Attributes:
+        is_counted: whether windows are by count: `number` is the time of the next tuple of a key.
+        rows: the rows that windows collect; None if they collect none.
     """
 
     def __init__(self, bolt: AggregateBolt, task: Task) -> None:
@@ -75,14 +88,18 @@ class WindowState(TaskState):
         self.windows = TimeWindows.of(bolt.window)
         self.values = WindowValues(bolt, context.component, input_types(manifest, context.component))
         self.key_codec = KeyCodec(self._manifest.grouping_key)
-        self._separators = len(self.key_codec.names) - 1
-        self._is_session = bolt.window.gap is not None
+        self._separators = max(0, len(self.key_codec.names) - 1)
+        self._is_session, self.is_counted = bolt.window.gap is not None, bolt.window.count is not None
+        self._numbers: dict[bytes, int] = {}  # key → the number of its next tuple, while it has an open window
+        collected = {} if self.values.aggregates is None else self.values.aggregates.collected
+        self.rows = CollectedRows(declare(collected, name="row", codec="avro")) if collected else None
         self._sources = _sources(task)
         self._spouts = [spout.name for spout in manifest.spouts]
         self.closes = bolt.emit_on == "close"
         self._results_topic = results_topic(manifest.topology, context.component)
-        stream = manifest.stream(context.component, DEFAULT_STREAM)
-        self._results = ValueCodec(stream.model_copy(update={"codec": "json"}))
+        emits = any(stream.name == DEFAULT_STREAM for stream in manifest.component(context.component).streams)
+        stream = manifest.stream(context.component, DEFAULT_STREAM) if emits else None
+        self._results = None if stream is None else ValueCodec(stream.model_copy(update={"codec": "json"}))
         self._messages: list[tuple[bytes, bytes]] = []
         self._stream = ""
         self._seen: list[int] = []
@@ -109,14 +126,22 @@ class WindowState(TaskState):
         self._check_windows(store)
         self._open, self._sessions = OpenWindows(), Sessions()
         codec = ValueCodec.of(self._manifest)
+        if self.rows is not None:
+            self.rows.begin(store)
         for key, value, _ in store.items():
             of_tuples, start = split_key(key)
+            if self.is_counted:
+                self._numbers[of_tuples] = max(self._numbers.get(of_tuples, 0), codec.decode(value)[WINDOW_END])
+                continue
+            window = TimeWindow(start, start + self.windows.length)
             if self._is_session:
-                window = TimeWindow(start, codec.decode(value)[SESSION_END])
+                window = TimeWindow(start, codec.decode(value)[WINDOW_END])
                 self._sessions.replace(of_tuples, [], [window])
-            else:
-                window = TimeWindow(start, start + self.windows.length)
             self._open.add(key, self._due_at(window))
+
+    def number(self, key: bytes) -> int:
+        """The number of the next tuple of a key, from 0; it begins again when the key has no open window."""
+        return self._numbers.get(key, 0)
 
     def key_of(self, key: bytes) -> bytes:
         """Returns the key of tuples. Raises `TypeError` if it cannot be part of the key of a window."""
@@ -148,8 +173,12 @@ class WindowState(TaskState):
         for window in still_open:
             table, of_window = self.table, window_key(key, window.start)
             is_new = table.current(of_window) is None
-            value = self.values.update(self.values.first() if is_new else table.get(of_window), tuple_)
-            changes.append(Change(window, value, table.encoded(of_window, value), [] if is_new else [window]))
+            before = self.values.first() if is_new else self.values.loaded(table.get(of_window))
+            value, end = self.values.update(before, tuple_), time + 1 if self.is_counted else window.end
+            if value is None and self.is_counted:
+                raise TypeError("update() returned no value: a window by count has one until it closes")
+            payload = table.encoded(of_window, self.values.stored(value, end))
+            changes.append(Change(window, value, payload, end, [] if is_new else [window]))
         return changes
 
     def value_of(self, key: bytes, window: TimeWindow) -> Any:
@@ -162,34 +191,53 @@ class WindowState(TaskState):
         is_new = table.current(of_window) is None
         if not is_new:
             value = self.values.merge(table.get(of_window), value)
-        return Change(window, value, table.encoded(of_window, value), [] if is_new else [window])
+        return Change(window, value, table.encoded(of_window, value), window.end, [] if is_new else [window])
 
     def shown_key(self, key: bytes) -> Any:
         """The key as `result` takes it: the value of the field, or a tuple of several values."""
         values = self.key_codec.decode(key)
-        return values if self._separators else values[0]
+        return values[0] if len(values) == 1 else values
 
     def is_closed(self, window: TimeWindow) -> bool:
         """Whether a window takes no more tuples."""
+        if self.is_counted:
+            return False
         watermark = self.watermarks.value
         return watermark is not None and self._closes_at(window) <= watermark
 
+    def collect(self, key: bytes, time: int, tuple_: Tuple) -> None:
+        """Adds a tuple that is in an open window to the rows of its key; raises `TypeError` before anything changes."""
+        if self.rows is not None:
+            self.rows.add(key, time, [tuple_[field] for field in self.rows.fields])
+
     def change(self, key: bytes, changes: Sequence[Change]) -> None:
+        """Changes the windows of a key; of windows by count, closes windows that are full."""
         for each in changes:
-            new = [] if each.value is None else [each.window]
-            if self._is_session:
-                self._sessions.replace(key, each.old, new)
-            for old in each.old:
-                if old not in new:
-                    of_old = window_key(key, old.start)
-                    self._open.remove(of_old, self._due_at(old))
-                    if not new or old.start != each.window.start:
-                        self.set(of_old, None, None)
-            if new:
-                of_new = window_key(key, each.window.start)
-                self.set(of_new, self.values.stored(each.value, each.window.end), each.payload)
-                if each.window not in each.old:
-                    self._open.add(of_new, self._due_at(each.window))
+            if self.is_counted:
+                of_window = window_key(key, each.window.start)
+                self.set(of_window, self.values.stored(each.value, each.end), each.payload)
+                self._numbers[key] = each.end
+                if each.window.end <= each.end:
+                    self._close(of_window)
+            else:
+                self._replace(key, each)
+
+    def _replace(self, key: bytes, change: Change) -> None:
+        """Replaces windows by time by their changed or joined window; without a value, deletes them."""
+        new = [] if change.value is None else [change.window]
+        if self._is_session:
+            self._sessions.replace(key, change.old, new)
+        for old in change.old:
+            if old not in new:
+                of_old = window_key(key, old.start)
+                self._open.remove(of_old, self._due_at(old))
+                if not new or old.start != change.window.start:
+                    self.set(of_old, None, None)
+        if new:
+            of_new = window_key(key, change.window.start)
+            self.set(of_new, self.values.stored(change.value, change.window.end), change.payload)
+            if change.window not in change.old:
+                self._open.add(of_new, self._due_at(change.window))
 
     def turn(self, pack: InputPack) -> None:
         self._note_seen()
@@ -221,6 +269,8 @@ class WindowState(TaskState):
         self.watermarks.learn(offsets, now)
 
     def look(self, now: float) -> None:
+        if self.is_counted:
+            return
         if now < self._look_at and not self._is_behind:
             return
         self._look_at = now + LOOK_SECONDS
@@ -239,8 +289,10 @@ class WindowState(TaskState):
 
     def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
         self._note_seen()
-        if (record := self.watermarks.to_json()) != self._written:
+        if not self.is_counted and (record := self.watermarks.to_json()) != self._written:
             self._unwritten[WATERMARK_KEY] = self._written = record
+        if self.rows is not None:
+            self._unwritten |= self.rows.take_changes()
         yield from super().changes()
 
     def messages(self) -> Iterator[tuple[str, bytes, bytes]]:
@@ -249,6 +301,7 @@ class WindowState(TaskState):
             yield self._results_topic, key, value
 
     def result(self, key: Any, window: TimeWindow, value: Any) -> Sequence[Any] | None:
+        """The result of a window that is open."""
         return self._bolt.result(key, window, self.values.shown(value))
 
     def _log_waiting(self, now: float) -> None:
@@ -270,8 +323,8 @@ class WindowState(TaskState):
 
     def _check_windows(self, store: Store) -> None:
         """Raises `StateError` if the state has windows of another kind."""
-        kind = "session" if self._is_session else "sliding"
-        windows = f"{kind}, {self.windows.length} ms, every {self.windows.every} ms".encode()
+        kind, unit = "session" if self._is_session else "sliding", "tuples" if self.is_counted else "ms"
+        windows = f"{kind}, {self.windows.length} {unit}, every {self.windows.every} {unit}".encode()
         found = store.get(WINDOWS_KEY)
         if found is None or not len(store):
             self._unwritten[WINDOWS_KEY] = windows
@@ -285,26 +338,50 @@ class WindowState(TaskState):
     def _close(self, key: bytes) -> None:
         of_tuples, start = split_key(key)
         stored = self.table.current(key)
-        end = stored[SESSION_END] if self._is_session else start + self.windows.length
+        end = stored[WINDOW_END] if self._is_session else start + self.windows.length
         window = TimeWindow(start, end)
         if self.closes:
             value = self.values.loaded(self.table.get(key))
             try:
-                result = self.result(self.shown_key(of_tuples), window, value)
-                payload = None if result is None else self._results.encode_row(tuple(result))
+                payloads = [*self._payloads(of_tuples, window, value)]
             except ENDS_PROCESS:
                 raise
             except BaseException as error:
                 why = StateError(
                     f"{describe(error)}; for key {as_text(of_tuples)} and the window from {start} to "
-                    f"{end}, which stays in the state until result() returns values for it"
+                    f"{end}, which stays in the state until it returns"
                 )
-                raise ComponentError(self._component, self._task, "result", why) from error
-            if payload is not None:
-                self._messages.append((of_tuples, payload))
+                what = "execute_window" if isinstance(self._bolt, WindowedBolt) else "result"
+                raise ComponentError(self._component, self._task, what, why) from error
+            self._messages += ((of_tuples, payload) for payload in payloads)
         if self._is_session:
             self._sessions.replace(of_tuples, [window], [])
+        elif self.is_counted and end == self._numbers[of_tuples] and self._bolt.window.is_tumbling:
+            del self._numbers[of_tuples]
+        self._drop_rows(of_tuples, window)
         self.set(key, None, None)
+
+    def _payloads(self, key: bytes, window: TimeWindow, value: Any) -> Iterator[bytes]:
+        """The results of a window that closes, encoded."""
+        shown = self.values.shown(value)
+        if self.rows is not None and (aggregates := self.values.aggregates) is not None:
+            every = 0 if self._is_session else self.windows.every
+            shown = aggregates.with_rows(shown, self.rows.of_window(key, *window, every))
+        for result in self._bolt.results(self.shown_key(key), window, shown):
+            if self._results is None:
+                raise TypeError("it emits, and the bolt declares no stream 'default': add streams = (declare({…}),)")
+            yield self._results.encode_row(tuple(result))
+
+    def _drop_rows(self, key: bytes, window: TimeWindow) -> None:
+        """Drops rows that are in no open window, and not among the tuples that leave with the next one."""
+        if self.rows is None:
+            return
+        if self._is_session:
+            self.rows.drop(key, *window)
+            return
+        self.rows.drop(key, None, window.start)
+        if not self.rows.has_after(key, window.start + self.windows.every):
+            self.rows.drop(key, None, None)
 
     def _changed_session(self, key: bytes, time: int, update: Any) -> list[Change] | None:
         table, gap = self.table, self.windows.length
@@ -320,7 +397,7 @@ class WindowState(TaskState):
             value = part if value is None else self.values.merge(value, part)
         value = update(self.values.first() if value is None else value)
         payload = table.encoded(window_key(key, window.start), self.values.stored(value, window.end))
-        return [Change(window, value, payload, joined)]
+        return [Change(window, value, payload, window.end, joined)]
 
     def _closes_at(self, window: TimeWindow) -> int:
         return window.end + self.windows.grace

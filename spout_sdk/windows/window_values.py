@@ -10,7 +10,7 @@ from spout_sdk.state.deletion import DELETE, Absence
 from spout_sdk.state.spec import VALUE, keyed_state, spec_of
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.aggregates import Aggregates
-from spout_sdk.windows.open_windows import SESSION_END
+from spout_sdk.windows.open_windows import WINDOW_END
 from tuple_tree.manifest import Manifest
 from tuple_tree.state_records import ValueCodec
 
@@ -45,12 +45,12 @@ class WindowValues:
             raise TopologyError("expire_after is for a StatefulBolt: windows end by themselves")
         self._is_single = own.is_single
         self._absence = Absence(bolt, component, own.value, is_single=own.is_single)
-        self._is_session = bolt.window.gap is not None
+        self._has_end = bolt.window.gap is not None or bolt.window.count is not None
         self.spec = own
-        if self._is_session:
-            fields = {field.name: field.type for field in own.value.fields} | {SESSION_END: "long"}
+        if self._has_end:
+            fields = {field.name: field.type for field in own.value.fields} | {WINDOW_END: "long"}
             if len(fields) == len(own.value.fields):
-                raise TopologyError(f"the state has a field {SESSION_END!r}, which sessions have anyway: rename it")
+                raise TopologyError(f"the state has a field {WINDOW_END!r}, which the SDK adds to it: rename it")
             self.spec = keyed_state(fields, codec="avro" if own.value.codec == "avro" else "json")
         initial = bolt.initial
         if initial is None and self.aggregates is None:
@@ -83,14 +83,14 @@ class WindowValues:
         return value if self.aggregates is None else self.aggregates.results(value)
 
     def stored(self, value: Any, end: int) -> Any:
-        if value is None or not self._is_session:
+        if value is None or not self._has_end:
             return value
-        return {**({VALUE: value} if self._is_single else value), SESSION_END: end}
+        return {**({VALUE: value} if self._is_single else value), WINDOW_END: end}
 
     def loaded(self, stored: Any) -> Any:
-        """The value without the end of the session, from a stored value."""
-        if not self._is_session:
+        """The value without its end, from a stored value."""
+        if not self._has_end:
             return stored
         if self._is_single:
             return stored[VALUE]
-        return {name: value for name, value in stored.items() if name != SESSION_END}
+        return {name: value for name, value in stored.items() if name != WINDOW_END}

@@ -30,8 +30,6 @@ from tests.chaos import topologies
 from tests.chaos.brokers import Brokers, local_broker, three_brokers
 from tests.chaos.checks import findings, summary
 from tests.chaos.components import (
-    CLOSING,
-    CLOSING_MESSAGES,
     DIRECTORY,
     NAME,
     RATE,
@@ -49,7 +47,7 @@ TOPOLOGIES: Final = {
     "exactly": topologies.exactly_once,
     "chained": topologies.chained,
     "chained-exactly": topologies.chained_exactly_once,
-    "windows": topologies.windows,
+    "holds": topologies.holds,
     "most": topologies.at_most_once,
     "state": topologies.state,
     "state-exactly": topologies.state_exactly_once,
@@ -91,19 +89,11 @@ def filler(targets: Sequence[Target], brokers: Brokers) -> Callable[[], None]:
     once = {"enable.idempotence": True, "message.timeout.ms": 0, "max.in.flight.requests.per.connection": 1}
     producer = Producer({**settings, **once})
     number = 0
-    has_closed = False
 
     def fill() -> None:
-        nonlocal number, has_closed
+        nonlocal number
         producer.poll(0)
         if is_over():
-            if not has_closed:
-                for closing in range(CLOSING_MESSAGES):
-                    for target in targets:
-                        if target.has_windows:
-                            partition = closing % SOURCE_PARTITIONS
-                            producer.produce(target.source, CLOSING, partition=partition)
-            has_closed = True
             producer.flush(1)
             return
         partition = number % SOURCE_PARTITIONS

@@ -33,7 +33,7 @@ def findings(
       writes outcomes, or without a result in the topic of a `KafkaBolt`, though they are promised; with at most once,
       messages without an effect that no crash excuses.
     - `wrong_keys`: keys of a state that do not have each tuple once.
-    - `repeats`: outputs, those of windows and results included, that are there more often than their inputs, with
+    - `repeats`: outputs, results included, that are there more often than their inputs, with
       exactly once; results of a chain that are there more often than once, and once more after each fail, and second
       outcomes of a message of such a chain; effects that happened more than once, with at most once. Of a state with
       exactly once, counts of a key that were emitted after a greater one.
@@ -113,9 +113,6 @@ def _repeats(topology: Topology, cluster: Cluster, there: int, results: Parts | 
     while (target := targets.get((bolt, "default"))) is not None:
         inputs = _deliveries(topology, cluster, source, bolt, there)
         outputs = _deliveries(topology, cluster, bolt, target, there)
-        if (late := targets.get((bolt, "late"))) is not None:
-            for (root, number, _), count in _deliveries(topology, cluster, bolt, late, there, "late").items():
-                outputs.update({(root, number, part): count for part in range(PARTS)})
         wrong += disagreements(inputs, outputs, splits=bolt == "split", may_fail=may_fail)
         source, bolt = bolt, target
     if results is not None:
@@ -148,15 +145,13 @@ def _results(topology: Topology, cluster: Cluster) -> list[dict[str, int]]:
     return [json.loads(value(record)) for record in cluster.records(results_of(topology.name))]
 
 
-def _deliveries(
-    topology: Topology, cluster: Cluster, source: str, bolt: str, there: int, stream: str = "default"
-) -> Deliveries:
-    """The tuples of a stream in the inbox of a bolt; without tuples that close windows, which are not messages."""
-    declared = topology.manifest.stream(source, stream)
+def _deliveries(topology: Topology, cluster: Cluster, source: str, bolt: str, there: int) -> Deliveries:
+    """The tuples of a component in the inbox of a bolt."""
+    declared = topology.manifest.stream(source, "default")
     records = [
         record
         for record in cluster.records(tuples_topic(topology.name, bolt))
-        if dict(record.headers() or ())[SOURCE_HEADER] == f"{source}/{stream}".encode()
+        if dict(record.headers() or ())[SOURCE_HEADER] == f"{source}/default".encode()
     ]
     has_part = "part" in declared.field_names
     found = Deliveries()

@@ -23,10 +23,7 @@ from spout_sdk import (
     SpoutCollector,
     TaskContext,
     Tuple,
-    Window,
-    WindowedBolt,
     declare,
-    tumbling,
 )
 from tests.chaos.arena import PARTS, Arena
 
@@ -35,10 +32,6 @@ DIRECTORY: Final = "TEST_DIRECTORY"
 SOURCE_PARTITIONS: Final = 2
 RATE: Final = 100
 """Messages a second of each topology under random faults."""
-CLOSING: Final = b"closing"
-"""The value of marker messages with the latest time: they close all windows, and do not count as messages."""
-CLOSING_MESSAGES: Final = 100
-"""Enough that each task has one."""
 _OFFSET_MASK: Final = 2**40 - 1
 
 
@@ -135,33 +128,14 @@ class Split(BasicBolt):
             collector.emit((tuple_["number"], part))
 
 
-class SplitWindows(WindowedBolt):
-    """As `Split`, for the tuples of a second at a time; replayed ones are late."""
-
-    window = (
-        tumbling(seconds=1)
-        .with_timestamp_field("at")
-        .with_lag(1)
-        .with_watermark_interval(0.1)
-        .with_late_tuple_stream("late")
-    )
-    streams = (*Split.streams, declare({"number": int}, name="late"))
-
-    def execute_window(self, window: Window) -> None:
-        for tuple_ in window.tuples:
-            for part in range(PARTS):
-                self.collector.emit((tuple_["number"], part), anchors=tuple_)
-
-
 class Sink(BasicBolt):
-    """A tuple is an effect; a late one is all effects of its message."""
+    """A tuple is an effect."""
 
     def prepare(self, context: TaskContext) -> None:
         self.arena = arena_of(context.topology)
 
     def execute(self, tuple_: Tuple, _collector: BasicCollector) -> None:
-        for part in range(PARTS) if tuple_.stream == "late" else (tuple_["part"],):
-            self.arena.effect(tuple_["number"], part)
+        self.arena.effect(tuple_["number"], tuple_["part"])
 
 
 class Publish(KafkaBolt):

@@ -14,7 +14,7 @@ from typing import Final, Self
 import numpy as np
 from confluent_kafka.admin import NewTopic
 
-from acker_cli.chaos.checks import OPEN, RunCheck
+from acker_cli.chaos.checks import RunCheck
 from acker_cli.chaos.settling import await_drained, draining, settle_seconds
 from acker_cli.processes.running import RunPlan, TopologyProcesses
 from kafka_clients.catalogue import Catalogue
@@ -24,9 +24,7 @@ from tests.chaos.arena import MESSAGES, Arena
 from tests.chaos.brokers import Brokers
 from tests.chaos.checks import in_one_transaction
 from tests.chaos.components import (
-    CLOSING_MESSAGES,
     SOURCE_PARTITIONS,
-    SplitWindows,
     directory,
     number_of,
     outcomes_of,
@@ -123,7 +121,6 @@ class Target:
         components: the components with their own processes.
         in_spark: those of them that run in Spark.
         publishes: whether it has results in a topic.
-        has_windows: which hold the last messages until closing ones come.
         check: that of `acker chaos`.
         rejecting: the inboxes that also get records which their bolts reject.
         excused: shape `(MESSAGES,)`, dtype `bool`: with `at_most_once`, messages that a crash may have lost.
@@ -139,7 +136,6 @@ class Target:
         self.source = source_of(name)
         self.publishes = isinstance(self.topology.factory("sink")(), KafkaBolt)
         self.components = [each.name for each in manifest.heads]
-        self.has_windows = not self.in_spark and self.topology.factory("split") is SplitWindows
         with_inbox = [each.name for each in manifest.bolts if not each.is_chained]
         self.rejecting = [tuples_topic(name, bolt) for bolt in with_inbox if manifest.guarantee == "exactly_once"]
         self.excused = np.zeros(MESSAGES, bool)
@@ -249,10 +245,7 @@ class Target:
         """The violations that `acker chaos` finds, when no more messages come."""
         self.check.end()
         verdict = self.check.verdict()
-        if self.has_windows:
-            # The messages that close all windows are in windows that nothing closes.
-            verdict.violations = [each for each in verdict.violations if each.problem != OPEN]
-        elif not self.in_spark:
+        if not self.in_spark:
             kafka, manifest = self.cluster.bootstrap, self.topology.manifest
             deadline = time.monotonic() + settle_seconds(manifest)
             with draining(kafka, manifest.topology):
@@ -264,7 +257,7 @@ class Target:
         if not self.has_source:
             return None
         ends = {partition: end for partition, (_, end) in self._source_progress().items()}
-        return misnumbered(self.source, ends, self.arena.emitted, CLOSING_MESSAGES * self.has_windows)
+        return misnumbered(self.source, ends, self.arena.emitted)
 
     def _source_progress(self) -> dict[int, tuple[int, int]]:
         return progress(self.cluster.bootstrap, component_group(self.topology.name, "numbers"), self.source)
@@ -289,10 +282,7 @@ class Target:
         return time.monotonic() - self._rest[1] > _REST_SECONDS
 
 
-def misnumbered(source: str, ends: Mapping[int, int], messages: int, closing: int) -> str | None:
-    """An error if a source does not end behind these messages and the ones that close windows."""
-    expected = {
-        each: sum(len(range(each, count, SOURCE_PARTITIONS)) for count in (messages, closing))
-        for each in range(SOURCE_PARTITIONS)
-    }
+def misnumbered(source: str, ends: Mapping[int, int], messages: int) -> str | None:
+    """An error if a source does not end behind these messages."""
+    expected = {each: len(range(each, messages, SOURCE_PARTITIONS)) for each in range(SOURCE_PARTITIONS)}
     return None if ends == expected else f"{source} ends at {ends}, and not at {expected}: messages have wrong numbers"

@@ -6,19 +6,16 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spout_sdk import BasicCollector, Record, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk import BasicCollector, Topology, TopologyBuilder, Tuple, declare
 from tests.chaos.arena import PARTS
 from tests.chaos.components import (
-    CLOSING,
     NAME,
-    RATE,
     SOURCE_PARTITIONS,
     Numbers,
     Publish,
     Sink,
     Source,
     Split,
-    SplitWindows,
     numbered,
     outcomes_of,
     source_of,
@@ -116,21 +113,14 @@ def state_exactly_once() -> Topology:
     return _state("state-exactly", "exactly_once")
 
 
-def timed(record: Record) -> tuple[int, int]:
-    (number,) = numbered(record)
-    return number, 10**12 if record.value() == CLOSING else number * 1000 // RATE
-
-
-def windows() -> Topology:
-    name = _name("windows")
-    builder = TopologyBuilder(name, guarantee="exactly_once", ack_partitions=2)
+def holds() -> Topology:
+    """Bolts that work on inputs for seconds, and hold them, within transactions."""
+    builder = _builder("holds", "exactly_once")
     builder.add_hook(partial(RaisingHook, ("fetch", "split", "gather")))
-    builder.set_spout("numbers", Source(source_of(name), translate=timed, streams=Fetch.streams))
     builder.set_bolt("fetch", Fetch, tasks=2).shuffle_grouping("numbers")
-    builder.set_bolt("split", SplitWindows, tasks=2).shuffle_grouping("fetch")
+    builder.set_bolt("split", Split, tasks=2).shuffle_grouping("fetch")
     builder.set_bolt("gather", Gather, tasks=2).shuffle_grouping("split")
-    sink = builder.set_bolt("sink", Sink, tasks=2).fields_grouping("gather", "number")
-    sink.fields_grouping("split", "number", "late")
+    builder.set_bolt("sink", Sink, tasks=2).fields_grouping("gather", "number")
     return builder.build()
 
 

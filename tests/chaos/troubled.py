@@ -52,10 +52,10 @@ class AsyncSplit(AsyncBolt):
 
 
 class Fetch(AsyncBolt):
-    """Passes tuples with a time."""
+    """Passes tuples."""
 
     concurrency = 50
-    streams = (declare({"number": int, "at": int}),)
+    streams = (declare({"number": int}),)
 
     async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
         collector.emit(tuple_.values)

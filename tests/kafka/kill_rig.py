@@ -17,8 +17,6 @@ from confluent_kafka.admin import NewTopic
 from spout_sdk import Exit, Stats, TopologyRunner, load_topology
 from tests.chaos.arena import PARTS, Arena
 from tests.chaos.components import (
-    CLOSING,
-    CLOSING_MESSAGES,
     DIRECTORY,
     NAME,
     SOURCE_PARTITIONS,
@@ -62,10 +60,10 @@ class KilledRun:
     def spout(self) -> Stats:
         return self.runner.stats()[self._spout]
 
-    def feed(self, messages: int = _CHUNK, message: bytes = b"x") -> None:
+    def feed(self, messages: int = _CHUNK) -> None:
         """Writes messages to the source."""
-        write(self.cluster.bootstrap, source_of(self.name), [message] * messages, SOURCE_PARTITIONS)
-        self.fed += messages if message != CLOSING else 0
+        write(self.cluster.bootstrap, source_of(self.name), [b"x"] * messages, SOURCE_PARTITIONS)
+        self.fed += messages
 
     def feed_more(self) -> None:
         """Writes messages if all are acked, or if `numbers` has emitted almost all: so it emits them almost in order.
@@ -146,11 +144,9 @@ class KilledRun:
         assert has_results(), "messages are done, and their results are missing"
         assert not self.arena.false_acks[: self.fed].any(), "a message was acked before its last tuple was executed"
 
-    def finish(self, *, has_windows: bool = False) -> None:
+    def finish(self) -> None:
         """Waits until every message is acked and committed; checks that no result is missing."""
         self._armed.unlink(missing_ok=True)
-        if has_windows:
-            self.feed(CLOSING_MESSAGES, CLOSING)
         eventually(lambda: self.arena.acked == self.fed, "every message acked", 180)
         eventually(lambda: len(self.committed()) == self.fed, "every message committed")
         eventually(lambda: self.results().keys() == self.expected().keys(), "every result")

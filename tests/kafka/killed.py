@@ -22,24 +22,19 @@ from spout_sdk import (
     BasicCollector,
     Bolt,
     OutputCollector,
-    Record,
     TaskContext,
     Topology,
     TopologyBuilder,
     Tuple,
-    Window,
     declare,
-    tumbling,
 )
 from spout_sdk.kafka import kafka_reader
 from tests.chaos.components import (
-    CLOSING,
     NAME,
     SOURCE_PARTITIONS,
     Publish,
     Source,
     Split,
-    SplitWindows,
     directory,
     numbered,
     results_of,
@@ -141,23 +136,6 @@ class KilledSplit(Split):
         kill_point("emitted")
 
 
-def timed(record: Record) -> tuple[int, int]:
-    """A number is its own time, in milliseconds."""
-    (number,) = numbered(record)
-    return number, 10**12 if record.value() == CLOSING else number
-
-
-class KilledWindows(SplitWindows):
-    # The spout reads two partitions: one may be some hundred messages ahead of the other.
-    window = tumbling(seconds=0.05).with_timestamp_field("at").with_lag(1).with_watermark_interval(0.05)
-    streams = Split.streams  # type: ignore[assignment]
-
-    def execute_window(self, window: Window) -> None:
-        kill_point("executing")
-        super().execute_window(window)
-        kill_point("emitted")
-
-
 class Hold(Bolt):
     """Holds each tuple until the next tuple or a tick."""
 
@@ -183,19 +161,16 @@ class Relay(passing(*Split.streams)):  # type: ignore[misc]
         kill_point("relayed")
 
 
-def _builder(
-    guarantee: Guarantee, spout: str, tasks: int = 1, *, is_timed: bool = False, timeout: float = 180
-) -> TopologyBuilder:
+def _builder(guarantee: Guarantee, spout: str, tasks: int = 1, *, timeout: float = 180) -> TopologyBuilder:
     builder = TopologyBuilder(os.environ[NAME], guarantee=guarantee, ack_partitions=2, message_timeout=timeout)
-    streams = (declare({"number": int, "at": int} if is_timed else {"number": int}),)
-    translate = timed if is_timed else numbered
-    builder.set_spout(spout, Source(source_of(os.environ[NAME]), translate=translate, streams=streams), tasks=tasks)
+    streams = (declare({"number": int}),)
+    builder.set_spout(spout, Source(source_of(os.environ[NAME]), translate=numbered, streams=streams), tasks=tasks)
     return builder
 
 
-def _three_steps(guarantee: Guarantee, split: Any = KilledSplit) -> Topology:
-    builder = _builder(guarantee, "numbers", is_timed=split is KilledWindows)
-    builder.set_bolt("split", split, tasks=3).shuffle_grouping("numbers")
+def _three_steps(guarantee: Guarantee) -> Topology:
+    builder = _builder(guarantee, "numbers")
+    builder.set_bolt("split", KilledSplit, tasks=3).shuffle_grouping("numbers")
     builder.set_bolt("publish", partial(Publish, os.environ[NAME]), tasks=2).shuffle_grouping("split")
     return builder.build()
 
@@ -210,10 +185,6 @@ def at_most_once() -> Topology:
 
 def exactly_once() -> Topology:
     return _three_steps("exactly_once")
-
-
-def windows() -> Topology:
-    return _three_steps("exactly_once", KilledWindows)
 
 
 def _chain(guarantee: Guarantee, *, leaves: bool = False) -> Topology:

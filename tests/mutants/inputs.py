@@ -1,13 +1,11 @@
 """Mutants of the inputs of a task: outcomes, offsets, guarantees, windows, replays."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
 from spout_sdk.api.tuples import NO_TREES, InputPack, Tuple
 from spout_sdk.bolts.async_adapter import AsyncAdapter
 from spout_sdk.bolts.async_effects import AsyncEmitter
-from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.bolts.pending_writes import PendingWrites, WriteGroup
 from spout_sdk.bolts.retries import Retries
@@ -17,7 +15,7 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.kafka_spout.partitions import OwnedPartition
 from spout_sdk.runtime.periodic_resets import PeriodicResets
 from spout_sdk.state.collectors import StateCollector, send_held
-from spout_sdk.windows.fold import WindowFold
+from spout_sdk.windows.rows import CollectedRows
 from tests.mutants.patches import Patches, fixed, mutant, register, replaces, wrapped
 
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
@@ -100,15 +98,10 @@ def at_most_once_commits_after_it_has_executed(patches: Patches) -> None:
             original(guarantee, before)
 
 
-@mutant("windows", f"{_SDK}/test_window_fold.py::test_each_window_closes_once_after_any_reread")
-@replaces(WindowFold, "resume")
-def tuples_that_were_settled_before_are_held_again(
-    original: Any, fold: WindowFold, progress: str, offset: int, now: int
-) -> Any:
-    state = json.loads(progress) if progress else {}
-    if state.get("gone") is not None:
-        progress = json.dumps(state | {"gone": None})
-    original(fold, progress, offset, now)
+@mutant("windows", f"{_SDK}/test_windowed_bolt.py::test_sliding_windows_have_new_and_expired_tuples")
+@replaces(CollectedRows, "drop")
+def rows_are_dropped_that_the_next_window_needs(original: Any, rows: CollectedRows, key: bytes, *_: Any) -> None:
+    original(rows, key, None, None)
 
 
 @mutant(
@@ -153,11 +146,8 @@ register(
                 TransactionalSink, "commit", lambda original, sink, _offsets, group: original(sink, [], group)
             ),
         },
-        f"{_SDK}/test_windows_exactly_once.py::test_each_window_closes_once_and_every_tree_completes": {
-            "windows: a task does not continue at the position of its predecessor": wrapped(
-                BoltTask, "resume", lambda original, task, offset, _metadata: original(task, offset, None)
-            ),
-            "windows: outputs for a tuple that stays are not acked ahead": fixed(Outcomes, "part"),
+        f"{_SDK}/test_windowed_bolt.py::test_each_tuple_is_in_its_windows_once_whatever_is_killed": {
+            "windows: the collected rows of the task before are not read": fixed(CollectedRows, "begin"),
         },
         f"{_SDK}/test_kafka_spout_crashes.py": {
             "Kafka spout: a replay uses its root again": wrapped(

@@ -3,17 +3,14 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from examples import trending_words
-from spout_sdk import KafkaSpout, TopologyBuilder, WindowedBolt, declare, sliding, tumbling
+from spout_sdk import session, sliding, tumbling
 from spout_sdk.testing import SimulatedCluster
 from tests.pages import ROOT, names_of
-from tests.unit.sdk.memory import Bench, execute
 
 PAGE = (ROOT / "docs" / "windows.md").read_text()
 
@@ -24,70 +21,33 @@ def page() -> dict[str, Any]:
     return names_of("docs/windows.md")
 
 
-@contextmanager
-def cluster_of(bolt: type[WindowedBolt], name: str, values: Iterable[Any]) -> Iterator[SimulatedCluster]:
-    """A bolt of the page that has read these values of one field."""
-    stream = declare({name: str if name == "word" else float}, codec="json")
-    builder = TopologyBuilder("page")
-    builder.set_spout("source", KafkaSpout("values", streams=[stream]))
-    builder.set_bolt("bolt", bolt).shuffle_grouping("source")
-    with SimulatedCluster(builder.build(), topics={"values": 1}) as cluster:
-        for value in values:
-            # A stream of one field of text has the value of the message as it is.
-            cluster.produce("values", value if isinstance(value, str) else json.dumps({name: value}))
-        cluster.run_until_idle()
-        yield cluster
-
-
-def test_words_by_the_hundred(page: dict[str, Any]) -> None:
-    with cluster_of(page["CountWords"], "word", "ab" * 50) as cluster:
-        assert sorted(cluster.emitted("bolt")) == [("a", 50), ("b", 50)]
-        assert len(cluster.acked("source")) == 100
-    assert [bolt.name for bolt in page["topology"].manifest.bolts] == ["split", "count"]
-
-
-def test_the_running_average(page: dict[str, Any]) -> None:
-    with cluster_of(page["Average"], "celsius", map(float, range(1_030))) as cluster:
-        assert cluster.bolt("bolt").total == sum(range(30, 1_030))
-        assert len(cluster.emitted("bolt")) == 103
+def test_the_median_of_a_sensor(page: dict[str, Any]) -> None:
+    with SimulatedCluster(page["topology"], topics={"sensors": 1}) as cluster:
+        for value in range(20):
+            cluster.produce("sensors", json.dumps({"sensor": "a", "celsius": float(value)}))
+        cluster.advance(2)
+        results = [json.loads(record.value() or b"") for record in cluster.records("medians.results.median")]
+        assert results == [{"sensor": "a", "median": 4.5}, {"sensor": "a", "median": 9.5}]
 
 
 def test_the_table_of_kinds_is_right() -> None:
-    kinds = re.findall(r"^\| `((?:tumbling|sliding)\(.*?\))`", PAGE, re.MULTILINE)
-    assert len(kinds) == 7
-    assert [str(eval(kind, {"tumbling": tumbling, "sliding": sliding})) for kind in kinds] == kinds
+    kinds = re.findall(r"^\| `((?:tumbling|sliding|session)\(.*?\))`", PAGE, re.MULTILINE)
+    assert len(kinds) == 5
+    names = {"tumbling": tumbling, "sliding": sliding, "session": session}
+    assert [str(eval(kind, names)) for kind in kinds] == kinds
 
 
-def test_the_example_counts_the_words_of_the_last_ten_seconds() -> None:
-    bench = Bench(trending_words.topology)
-    split = bench.bolt("split")
-    tasks: list[Any] = [bench.bolt("trending", task) for task in range(2)]
-    seen: list[Counter[str]] = []
-    for second in range(20):
-        execute(split, bench.record("split", ("word" if second < 5 else "word word",), {second + 1: 9}))
-        for sent in bench.sink.to(".trending"):
-            execute(tasks[sent.partition], bench.inbox(sent))
-        bench.sink.tuples.clear()
-        bench.clock.advance(1)
-        for task in tasks:
-            task.tick(bench.clock.now)
-        seen.append(sum((task.bolt.counts for task in tasks), Counter()))
-    assert seen[5] == Counter(word=5 + 2)
-    assert seen[-1] == Counter(word=10 * 2)
-
-
-def test_views_by_event_time_and_the_late_ones(page: dict[str, Any]) -> None:
-    """A simulated Kafka, with each guarantee of the page."""
-    for guarantee in ("at_least_once", "exactly_once"):
-        with SimulatedCluster(page["views"](guarantee), topics={"views": 1, "late-visits": 1}) as cluster:
-            for at in (0, 59_000, 61_000, 58_000, 66_000, 7_000):
-                cluster.produce("visits", json.dumps({"page": "/", "at": at}))
-                cluster.advance(1.1)
-            [counted] = cluster.broker.fetch("views", 0, 0, 10)
-            assert json.loads(counted.value() or b"") == {"page": "/", "minute": 0, "views": 3}
-            assert [
-                json.loads(record.value() or b"")["at"] for record in cluster.broker.fetch("late-visits", 0, 0, 10)
-            ] == [7_000]
+def test_the_example_has_the_words_of_the_last_ten_seconds() -> None:
+    lines = {"lines": [("to be or not to be",)] * 10}
+    with SimulatedCluster(trending_words.topology, sources=lines) as cluster:
+        for _ in range(30):
+            cluster.feed("lines", ("to be",))
+            cluster.advance(1)
+        results = [json.loads(record.value() or b"") for record in cluster.records("trending-words.results.trending")]
+        ends = [each["end"] for each in results]
+        assert len({*ends}) > 5
+        assert all(end % 2_000 == 0 for end in ends)
+        assert max(Counter(ends).values()) <= 3
 
 
 def test_a_minute_has_a_result_when_it_closes(page: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from inspection.statistics import BrokerClock
 from inspection.view import ComponentView, TopologyView
 from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import Stats
-from tests.manifests import bolt, chained, counting, spout
+from tests.manifests import chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.reports import NOW, acker, each_second, lines, manifest, stats_record
 from tuple_tree.latency import LatencyHistogram
@@ -313,21 +313,6 @@ def test_the_state_of_a_bolt_is_that_of_the_tasks_where_they_are_now() -> None:
     restore = {"tasks": [2], "done": 0.45, "records": 600, "records_per_second": 300.0, "left": 550, "seconds": 2.0}
     assert state["restore"] == restore
     assert [load["keys"] for load in found["loads"]] == [3, 5, None]
-
-
-def test_the_latency_of_the_topology_leaves_out_what_windows_hold() -> None:
-    """Trees that wait in a window take as long as it does; those of another spout are plotted."""
-    view = TopologyView(manifest_of(spout("slow"), spout("quick"), bolt("window", "slow"), bolt("store", "quick")))
-    for number in range(20):
-        at_ms, uptime_s = NOW + 1000 * number, 100.0 + number
-        for name, seconds in {"slow": 60.0, "quick": 0.01}.items():
-            stats = Stats(name, (1,), (0,), acked=number, complete_latency=took(*[seconds] * number))
-            view.feed([stats_record(stats, uptime_s, at_ms)])
-        view.feed([stats_record(Stats("window", (2,), (0,), in_windows=7, pending=7), uptime_s, at_ms)])
-    last = view.history()["points"][-1]
-    assert last["complete_p99"] == pytest.approx(10, rel=0.125)
-    assert last["acked_per_second"] == pytest.approx(2)
-    assert view.history("slow")["points"][-1]["complete_p50"] == pytest.approx(60_000, rel=0.125)
 
 
 def test_an_error_that_ended_a_process_is_known_for_a_minute() -> None:

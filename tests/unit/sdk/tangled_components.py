@@ -27,10 +27,7 @@ from spout_sdk import (
     TaskHook,
     TaskId,
     Tuple,
-    Window,
-    WindowedBolt,
     declare,
-    sliding,
 )
 from spout_sdk.errors import BrokerError
 from spout_sdk.records import Headers
@@ -208,19 +205,6 @@ class Arrow(ArrowBolt):
         collector.fail("no")
 
 
-class Windowed(WindowedBolt):
-    window = sliding(count=6, every_count=2)
-    streams: ClassVar[Sequence[Stream]] = (CHILD, RAW, MOODY)
-
-    def execute_window(self, window: Window) -> None:
-        chance = Here.world.chance
-        for _ in range(chance.choice((0, 1, 3))):
-            anchors = chance.sample(list(window.tuples), min(len(window.tuples), chance.choice((0, 1, 1, 2, 4))))
-            values, stream = Here.world.values()
-            emit = partial(self.collector.emit, values, anchors=anchors, stream=stream)
-            Here.world.emit(emit, [root for anchor in anchors for root in anchor.roots], counts=False)
-
-
 class Watching(TaskHook):
     """Counts what bolts emit and ack that do not get to know it."""
 
@@ -228,12 +212,8 @@ class Watching(TaskHook):
         self.kind = Here.world.kinds.get(context.component)
 
     def emit(self, info: Any) -> None:
-        if self.kind in (Arrow, Windowed):
+        if self.kind is Arrow:
             Here.world.emitted_to([root for anchor in info.anchors for root in anchor.roots], info.tasks)
-
-    def bolt_ack(self, tuple_: Tuple) -> None:
-        if self.kind is Windowed:
-            Here.world.settled(tuple_.roots)
 
 
 class Source(Spout):

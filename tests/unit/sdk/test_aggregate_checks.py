@@ -15,7 +15,6 @@ from spout_sdk import (
     declare,
     fold,
     session,
-    sliding,
     total,
     tumbling,
 )
@@ -25,6 +24,8 @@ from tuple_tree.components import WINDOW_START
 
 BY_AT = tumbling(seconds=60).with_timestamp_field("at")
 RESULT = declare({"page": str, "start": int, "end": int, "clicks": int})
+
+LATE_TEXT = declare({"at": str}, name="late")
 
 
 def bolt(base: type = AggregateBolt, **members: Any) -> type:
@@ -48,11 +49,13 @@ def update(_self: Any, value: Any, _tuple: Tuple) -> Any:
     ("members", "text"),
     [
         ({"window": None}, "without windows: declare window = tumbling"),
-        ({"window": tumbling(count=3)}, "counts tuples"),
-        ({"window": sliding(seconds=3, every_count=2).with_timestamp_field("at")}, "counts tuples"),
-        ({"window": tumbling(seconds=3)}, "uses the task's clock"),
-        ({"window": session(gap=3)}, "uses the task's clock"),
-        ({"window": BY_AT.with_watermark_interval(3)}, "has a watermark interval"),
+        ({"window": tumbling(count=3).with_timestamp_field("at")}, "counts tuples: leave the timestamp out"),
+        ({"window": tumbling(seconds=3)}, "has no time: add with_timestamp_field"),
+        ({"window": session(gap=3)}, "has no time: add with_timestamp_field"),
+        (
+            {"window": BY_AT.with_late_tuple_stream("late"), "streams": (RESULT, LATE_TEXT)},
+            "has at: long: declare the type",
+        ),
         ({"window": tumbling(seconds=3).with_timestamp_field("page")}, "takes the time from field 'page'"),
         ({"window": BY_AT.with_late_tuple_stream("late")}, "which it does not declare"),
         ({"window": BY_AT.with_late_tuple_stream("default")}, "give the late stream another name"),

@@ -1,51 +1,14 @@
-"""The metadata of commits: windows never need more than Kafka takes, and the kit refuses as Kafka does."""
-
-from functools import partial
+"""The metadata of commits: the kit refuses as Kafka does."""
 
 import pytest
 
-from spout_sdk import (
-    KafkaSpout,
-    Topology,
-    TopologyBuilder,
-    TopologyError,
-    Tuple,
-    WindowSpec,
-    declare,
-    tumbling,
-)
+from spout_sdk import KafkaSpout, TopologyBuilder, Tuple, declare
 from spout_sdk.testing import SimulatedCluster
-from spout_sdk.windows.fold import WindowFold, longest_progress
 from tests.unit.sdk.kit_words import Hold
-from tests.unit.sdk.test_window_fold import SOURCES, Effects, tuples_of
-from tests.unit.sdk.windowed_bolt_rig import Numbers, Total
-from tuple_tree.commit_metadata import (
-    DONE,
-    LARGEST_METADATA,
-    READ,
-    commit_metadata,
-    read_commit_metadata,
-    read_metadata,
-)
+from tuple_tree.commit_metadata import DONE, commit_metadata, read_commit_metadata
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.manifest import Guarantee
-
-EVENT_TIME = tumbling(seconds=5).with_timestamp_field("n").with_watermark_interval(0.1)
-
-
-def names(number: int) -> list[str]:
-    return [f"sensor-{at:02}-{'x' * 40}" for at in range(number)]
-
-
-def topology(streams: int, window: WindowSpec = EVENT_TIME, guarantee: Guarantee = "exactly_once") -> Topology:
-    builder = TopologyBuilder("streams", guarantee=guarantee, ack_partitions=1)
-    for name in names(streams):
-        builder.set_spout(name, Numbers)
-    bolt = builder.set_bolt("count", partial(Total, window))
-    for name in names(streams):
-        bolt.shuffle_grouping(name)
-    return builder.build()
 
 
 def metadata(cluster: SimulatedCluster, group: str, topic: str) -> int:
@@ -53,39 +16,6 @@ def metadata(cluster: SimulatedCluster, group: str, topic: str) -> int:
     committed = cluster.broker.committed(group, topic, 0)
     assert committed is not None
     return len(committed.metadata or "")
-
-
-def test_windows_over_more_streams_than_metadata_have_room_for_are_rejected() -> None:
-    with pytest.raises(TopologyError) as raised:
-        topology(60)
-    assert str(raised.value) == (
-        "bolt 'count' with tumbling(seconds=5).with_timestamp_field('n') receives 60 streams: with exactly_once the "
-        "metadata of its commits may have 5,553 bytes, and Kafka takes 4,096 (OFFSET_METADATA_TOO_LARGE). Merge "
-        "streams in a bolt before it, shorten the names of their components and streams, or use at_least_once"
-    )
-    topology(60, guarantee="at_least_once")
-    topology(60, tumbling(count=5))
-
-
-def test_as_many_streams_as_build_accepts_are_committed() -> None:
-    streams = 43
-    with pytest.raises(TopologyError):
-        topology(streams + 1)
-    with SimulatedCluster(topology(streams), sources={name: [] for name in names(streams)}, seed=1) as cluster:
-        for at in (-(2**62), 2**62, 2**62 + 5_000, 2**62 + 10_000):
-            for name in names(streams):
-                cluster.feed(name, (at,), at)
-        cluster.advance(1)
-        assert LARGEST_METADATA / 2 < metadata(cluster, "streams.count", "streams.tuples.count") <= LARGEST_METADATA
-
-
-def test_progress_is_never_longer_than_its_bound() -> None:
-    for spec in (EVENT_TIME, EVENT_TIME.with_lag(3), tumbling(count=2), tumbling(seconds=1)):
-        fold = WindowFold(spec, Effects(), SOURCES, 0)  # type: ignore[arg-type]
-        for tuple_ in tuples_of([-(2**63 // 1000), 0, (2**63 - 1) // 1000], streams=2):
-            fold.take(tuple_, 10**15)
-            fold.tick(10**16)
-            assert len(fold.progress) <= len(longest_progress(spec, SOURCES))
 
 
 class HoldSome(Hold):
@@ -144,8 +74,8 @@ def test_a_transaction_with_too_much_metadata_is_aborted_and_waits_until_the_set
 
 
 def test_foreign_metadata_is_skipped_and_that_of_other_versions_is_rejected() -> None:
-    windows = '{"last":[7,1],"latest":{"a/b":5}}'
-    assert read_commit_metadata(5, read_metadata(7, windows)) == {READ: f"7:{windows}"}
+    # Version 0.2 wrote this for windows that held tuples.
+    assert read_commit_metadata(5, '2:read=7:{"last":[7,1]}') == {"read": '7:{"last":[7,1]}'}
     assert read_commit_metadata(5, commit_metadata({"attempt": "3", "done": "AQ=="})) == {
         "attempt": "3",
         "done": "AQ==",

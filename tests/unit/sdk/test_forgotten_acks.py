@@ -10,15 +10,11 @@ from spout_sdk import (
     TaskContext,
     TopologyBuilder,
     Tuple,
-    Window,
-    WindowedBolt,
     declare,
-    tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
 from tests.components import source
 from tests.contract.components import Hold, alone
-from tuple_tree.manifest import Guarantee
 
 Numbers = source(declare({"n": int}))
 
@@ -34,14 +30,6 @@ class AckTogether(Bolt):
         if len(self._held) == 2:
             for each in self._held:
                 self._collector.ack(each)
-
-
-class Sums(WindowedBolt):
-    streams = (declare({"sum": int}),)
-    window = tumbling(count=4)
-
-    def execute_window(self, window: Window) -> None:
-        self.collector.emit((sum(tuple_["n"] for tuple_ in window.tuples),))
 
 
 def test_an_input_older_than_any_tree_is_settled_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -80,27 +68,3 @@ def test_an_ack_of_an_expired_input_has_no_effect(is_chained: bool) -> None:
         cluster.advance(1)
         assert len(cluster.failed("numbers")) == 1
         assert len(cluster.acked("numbers")) == 1
-
-
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-@pytest.mark.parametrize("pack_tuples", [1, 100])
-def test_untracked_tuples_in_an_idle_window_are_not_settled(guarantee: Guarantee, pack_tuples: int) -> None:
-    """No tree replays them, so the next owner of the task must read them again."""
-    builder = TopologyBuilder("idle", guarantee=guarantee, message_timeout=30, max_tree_age=60, pack_tuples=pack_tuples)
-    builder.set_spout("numbers", Numbers)
-    builder.set_bolt("sums", Sums).shuffle_grouping("numbers")
-    with SimulatedCluster(builder.build(), sources={"numbers": []}, step=1.0) as cluster:
-        cluster.feed("numbers", (1,), message_id=None)
-        cluster.feed("numbers", (10,))
-        cluster.feed("numbers", (100,), message_id=None)
-        cluster.advance(100)
-        # The tree has failed; a spout that replays emits it again.
-        assert len(cluster.failed("numbers")) == 1
-        assert cluster.committed("sums") == {0: 0}
-        cluster.restart("sums")
-        cluster.feed("numbers", (1_000,))
-        cluster.feed("numbers", (10_000,))
-        cluster.advance(2)
-        # Of a record of its own, the tuple whose tree has failed is done.
-        is_done = guarantee == "at_least_once" and pack_tuples == 1
-        assert cluster.emitted("sums") == [(11_101 if is_done else 1_111,)], "what is not done is read again"

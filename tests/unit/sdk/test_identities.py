@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spout_sdk import AsyncCollector, KafkaSpout, Spout, TaskContext, TopologyBuilder, Tuple, WindowedBolt, tumbling
+from spout_sdk import AsyncCollector, KafkaSpout, Spout, TaskContext, TopologyBuilder, Tuple
 from spout_sdk.api.topology import BoltOptions
 from tests.components import ByHand, Sink, kinds
 from tests.unit.sdk.identity_rig import LENGTH, SPLIT, WORD, Received, Run, diamond, emits, with_state
@@ -149,21 +149,6 @@ def test_a_retried_input_emits_the_same_identities(kind: Any) -> None:
     executions = Counter(each for each in found if each.source != "pass/default")
     assert max(executions.values()) > 1
     assert len({(each.position, each.path) for each in executions}) == len(executions)
-
-
-def test_windows_emit_without_identities() -> None:
-    class Windows(WindowedBolt):
-        streams = (WORD, LENGTH)
-        window = tumbling(count=1)
-
-        def execute_window(self, window: Any) -> None:
-            self.collector.emit(("a",))
-            self.collector.emit(("a",), anchors=window.tuples[0])
-
-    run = Run(diamond(Windows), topics("a", "b"))
-    of_windows = [each for each in run.attempt() if each.source == "split/default"]
-    assert [each.position for each in of_windows] == [NO_POSITION] * 4
-    assert ("split/default", "count") not in run.identified()
 
 
 def test_coroutines_may_end_in_any_order() -> None:

@@ -12,17 +12,14 @@ from spout_sdk import (
     TaskContext,
     Topology,
     TopologyBuilder,
-    TopologyError,
     Tuple,
     declare,
-    tumbling,
 )
 from spout_sdk.api.topology import OnException
 from spout_sdk.testing import SimulatedCluster
 from tests.components import Emits, kinds, passing, source
 from tests.packs import under_seed
 from tests.unit.sdk.bolt_rig import Split, rig
-from tests.unit.sdk.windowed_bolt_rig import Total
 
 WORD = (declare({"word": str}),)
 
@@ -246,18 +243,6 @@ def test_the_rest_of_a_call_is_the_first_after_the_pause() -> None:
     kept = executed - 1
     assert numbers[:2] == [executed, executed + 1]
     assert sorted(numbers) == [*range(kept, 300)]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_consecutive_failures": 2}, 'its windows do not pause: add on_consecutive_failures="stop"'),
-        ({"on_exception": "retry"}, 'is a WindowedBolt with on_exception="retry", but a window is not executed again'),
-    ],
-)
-def test_windows_neither_pause_nor_are_retried(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(TopologyError, match=message):
-        TopologyBuilder("windows").set_bolt("total", lambda: Total(tumbling(count=2)), **options)
 
 
 @pytest.mark.parametrize("on_exception", ["fail", "retry"])

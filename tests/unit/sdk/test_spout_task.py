@@ -14,10 +14,7 @@ from spout_sdk import (
     SpoutCollector,
     TaskContext,
     TopologyBuilder,
-    Window,
-    WindowedBolt,
     declare,
-    sliding,
 )
 from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.errors import UnsupportedVersionError
@@ -26,7 +23,6 @@ from spout_sdk.testing import MemoryRecord
 from tests.components import Sink
 from tests.notices import notice_bytes
 from tests.unit.sdk.memory import Bench, LogSink, Sent
-from tuple_tree.manifest import Guarantee
 
 
 class Scripted(Spout):
@@ -161,24 +157,12 @@ def test_a_spout_that_raises_stops_its_process(method: str) -> None:
     assert spout.closed
 
 
-class Sliding(WindowedBolt):
-    window = sliding(count=3, every_count=1)
-
-    def execute_window(self, window: Window) -> None:
-        """Is never run here."""
-
-
-@pytest.mark.parametrize("windows", [False, True])
 @pytest.mark.parametrize("grouping", ["shuffle", "all"])
-def test_no_tuple_is_sent_before_the_init_of_its_tree_if_a_bolt_acks_ahead(grouping: str, windows: bool) -> None:
+def test_no_tuple_is_sent_before_the_init_of_its_tree_if_a_bolt_acks_ahead(grouping: str) -> None:
     """Otherwise the first entry of such a bolt could expire, and its last entry complete the tree."""
-    guarantee: Guarantee = "exactly_once" if windows else "at_least_once"
-    builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=2, max_spout_pending=20_000)
+    builder = TopologyBuilder("words", ack_partitions=2, max_spout_pending=20_000)
     builder.set_spout("lines", Scripted)
-    if windows:
-        spark = builder.set_bolt("spark", Sliding, tasks=3)
-    else:
-        spark = builder.set_bolt("spark", lambda rows: rows, external=True, tasks=3)
+    spark = builder.set_bolt("spark", lambda rows: rows, external=True, tasks=3)
     spark.shuffle_grouping("lines") if grouping == "shuffle" else spark.all_grouping("lines")
     sink = LogSink(random.Random(1), inits_first=True)
     task = Bench(builder.build(), sink=sink, pack_tuples=1_000).spout("lines", 0)

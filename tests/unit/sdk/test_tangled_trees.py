@@ -28,7 +28,6 @@ from tests.unit.sdk.tangled_components import (
     Source,
     Tangled,
     Watching,
-    Windowed,
     World,
 )
 from tuple_tree.anchors import SOURCE_HEADER
@@ -43,7 +42,7 @@ def topology(bolt: Any, chance: random.Random, *, is_chained: bool, **options: A
     receive(builder, "middle", streams, chance)
     if is_chained:
         chain(builder, "middle", streams, chance)
-    if issubclass(bolt, Arrow | Windowed) or is_chained or chance.random() < 0.3:
+    if issubclass(bolt, Arrow) or is_chained or chance.random() < 0.3:
         builder.add_hook(Watching)
     return builder.build()
 
@@ -113,7 +112,7 @@ def add(sums: dict[int, int], pairs: Iterable[tuple[int, int]]) -> set[int]:
     return touched
 
 
-@pytest.mark.parametrize("bolt", [Tangled, Batched, Basic, Arrow, Windowed])
+@pytest.mark.parametrize("bolt", [Tangled, Batched, Basic, Arrow])
 def test_a_tree_completes_when_all_of_it_is_sent_and_acked(bolt: Any) -> None:
     each_seed(lambda seed: run_bolt(bolt, seed))
 

@@ -1,125 +1,226 @@
-"""A windowed bolt's task, driven record by record without Kafka: emits, acks, fails and offsets to commit."""
+"""Windows by count, and windows that collect their tuples, in a simulated cluster: right to the tuple, once."""
 
+import json
+import random
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import pytest
 
 from spout_sdk import (
+    AggregateBolt,
     ComponentError,
     FailTupleError,
-    TaskContext,
-    TooManyFailuresError,
+    KafkaSpout,
+    RetryPolicy,
+    Stream,
+    Topology,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
     Window,
-    WindowCollector,
+    WindowedBolt,
+    WindowSpec,
+    collect,
+    count,
+    declare,
+    session,
     sliding,
+    total,
     tumbling,
 )
-from tests.unit.sdk.windowed_bolt_rig import Rig, Total, numbers
+from spout_sdk.testing import SimulatedCluster
+from tests.components import Sink
+from tests.seeds import each_seed
+
+FIELDS = declare({"sensor": str, "at": int, "n": int})
+SHOWN = {"sensor": str, "start": int, "end": int, "tuples": str, "new": str, "expired": str}
 
 
-def test_an_emit_may_name_its_anchors_and_outside_of_a_window_there_are_none() -> None:
-    class Each(Total):
-        def execute_window(self, window: Window) -> None:
-            for tuple_ in window.tuples:
-                self.collector.emit((tuple_["n"],), anchors=tuple_, stream="each")
-            self.collector.emit((0,), anchors=(), stream="each")
-            self.collector.emit((1,), anchors=window.tuples[:2], stream="each")
-            if window.expired:
-                self.collector.emit((0,), anchors=window.expired)
+class Shown(WindowedBolt):
+    """Emits the numbers of a window."""
 
-    rig = Rig(partial(Each, tumbling(count=3)))
-    rig.feed(0, 1, 2)
-    rig.bolt.collector.emit((9,))
-    assert [set(edges) for edges in rig.edges()] == [{1000}, {1001}, {1002}, set(), {1000, 1001}, set()]
-    rig.feed(3, 4, 5)
-    assert rig.acked() == [1, 2], "an emit after the ack fails the tree"
-    assert all("cannot emit anchored to the tuple at totals.tuples" in why for why in rig.bench.sink.failed().values())
+    streams: ClassVar[Sequence[Stream]] = (declare(SHOWN),)
+
+    def __init__(self, window: WindowSpec) -> None:
+        self.window = window
+
+    def execute_window(self, window: Window) -> None:
+        parts = (window.tuples, window.new, window.expired)
+        shown = ("".join(str(row["n"]) for row in rows) for rows in parts)
+        self.collector.emit((window.key or "all", window.start, window.end, *shown))
 
 
-def test_ticks_and_later_tuples_close_windows_by_time() -> None:
-    rig = Rig(partial(Total, tumbling(seconds=10)))
-    assert rig.task.adapter.tick_interval == 1.0
-    rig.feed(1, 2)
-    rig.tick(9)
-    assert rig.totals() == []
-    rig.tick(1)
-    assert (rig.totals(), rig.acked()) == ([3], [1, 2])
-    window = rig.bolt.windows[0]
-    assert (window.start, window.end) == (100.0, 110.0)
-    assert repr(window) == "<Window of 2 tuples, 2 new, 0 expired, 100.000 to 110.000 s>"
-    rig.feed(3)
-    rig.bench.clock.advance(12)
-    rig.feed(4)
-    assert (rig.totals(), rig.acked()) == ([3, 3], [1, 2, 3])
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "logged"),
-    [(ValueError("no sum"), "ValueError: no sum", 1), (FailTupleError("later"), "later", 0)],
-)
-def test_an_exception_fails_all_tuples_of_the_window_and_the_next_has_none_of_them(
-    error: Exception, message: str, logged: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    rig = Rig(partial(Total, sliding(count=4, every=2)))
-    rig.feed(0, 1)
-    rig.bolt.raises = error
-    rig.feed(2, 3)
-    rig.bolt.raises = None
-    rig.feed(4, 5)
-    assert (rig.acked(), len(caplog.records)) == ([], logged)
-    assert rig.bench.sink.failed() == dict.fromkeys((1000, 1001, 1002, 1003), message)
-    assert (numbers(rig.bolt.windows[2].tuples), rig.task.committable) == ([4, 5], 4)
-
-
-@pytest.mark.parametrize("on_exception", ["fail", "dead_letter"])
-def test_a_failed_window_fails_no_tuple_of_the_next(on_exception: str) -> None:
-    rig = Rig(partial(Total, tumbling(seconds=10)), on_exception=on_exception)
-    rig.bolt.raises = ValueError("no sum")
-    rig.feed(0, 1)
-    rig.bench.clock.advance(10)
-    # This one comes too late for the window, and is in the next.
-    rig.feed(2)
-    rig.task.flush()
-    assert rig.task.open_inputs == 1
-    if on_exception == "fail":
-        assert set(rig.bench.sink.failed()) == {1000, 1001}
+def topology(bolt: Any, *, is_global: bool = False, tasks: int = 1, **settings: Any) -> Topology:
+    builder = TopologyBuilder("w", message_timeout=30.0, ack_partitions=2, **settings)
+    retry = RetryPolicy(initial_delay=0.0, delay_period=0.0, max_delay=0.0)
+    builder.set_spout("source", KafkaSpout("in", streams=[FIELDS], codec="json", retry=retry))
+    declarer = builder.set_bolt("windows", bolt, tasks=tasks)
+    if is_global:
+        declarer.global_grouping("source")
     else:
-        assert (len(rig.bench.sink.to(".dead-letters")), rig.acked(), rig.bench.sink.failed()) == (2, [0, 1], {})
-    rig.bolt.raises = None
-    rig.tick(10)
-    assert rig.acked()[-1] == 2
+        declarer.fields_grouping("source", "sensor")
+    builder.set_bolt("sink", Sink).shuffle_grouping("windows")
+    return builder.build()
 
 
-def test_failed_windows_may_stop_the_component() -> None:
-    rig = Rig(partial(Total, tumbling(count=2)), on_exception="crash")
-    rig.bolt.raises = ValueError("no sum")
-    rig.feed(0)
-    with pytest.raises(ComponentError, match=r"execute\(\) raised ValueError: no sum"):
-        rig.feed(1)
-    assert (rig.task.committable, rig.acked(), rig.bench.sink.failed()) == (0, [], {})
-    rig = Rig(partial(Total, tumbling(count=2)), max_consecutive_failures=2, on_consecutive_failures="stop")
-    for raises in (ValueError("no sum"), None, ValueError("no sum"), None, FailTupleError("later"), ValueError("no")):
-        rig.bolt.raises = raises
-        rig.feed(0, 1)
-    rig.feed(2)
-    with pytest.raises(TooManyFailuresError):
-        rig.feed(3)
+def feed(cluster: SimulatedCluster, sensor: str, *numbers: int, at: int = 0) -> None:
+    for number in numbers:
+        cluster.produce("in", json.dumps({"sensor": sensor, "at": at or 1_000 * number, "n": number}))
+    cluster.advance(1)
 
 
-def test_untracked_tuples_are_in_windows() -> None:
-    rig = Rig(partial(Total, tumbling(count=2)))
-    rig.feed(1, tracked=False)
-    rig.feed(2)
-    assert (rig.acked(), rig.task.committable, [set(edges) for edges in rig.edges()]) == ([2], 2, [{1002}])
+def results(cluster: SimulatedCluster) -> list[list[Any]]:
+    records = cluster.broker.records("w.results.windows")
+    return [[*json.loads(record.value_ or b"").values()] for record in records]
 
 
-def test_prepare_may_call_super_and_may_keep_the_collector_as_in_other_bolts() -> None:
-    class Keeps(Total):
-        def prepare(self, context: TaskContext, collector: WindowCollector) -> None:
-            assert (self.context, self.collector) == (context, collector)
-            super().prepare(context, collector)
-            self.collector = collector
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_windows_by_count_close_with_their_last_tuple_of_each_key(guarantee: Any) -> None:
+    with SimulatedCluster(topology(partial(Shown, tumbling(count=3)), guarantee=guarantee)) as cluster:
+        feed(cluster, "a", 1, 2)
+        feed(cluster, "b", 9)
+        assert results(cluster) == []
+        assert cluster.pending("source") == [], "no input waits for the end of its window"
+        feed(cluster, "a", 3, 4)
+        assert results(cluster) == [["a", 0, 3, "123", "123", ""]]
+        assert [*cluster.state("windows")] == [("a", 0), ("b", 0)]
+        assert cluster.emitted("windows-results") == [("a", 0, 3, "123", "123", "")]
+        assert len(cluster.executed("sink")) == 1
 
-    rig = Rig(partial(Keeps, tumbling(count=2)))
-    rig.feed(0, 1)
-    assert (rig.acked(), [set(edges) for edges in rig.edges()]) == ([0, 1], [{1000, 1001}])
+
+def test_sliding_windows_have_new_and_expired_tuples() -> None:
+    with SimulatedCluster(topology(partial(Shown, sliding(count=3, every=2)))) as cluster:
+        feed(cluster, "a", *range(1, 8))
+        shown = [each[3:] for each in results(cluster)]
+        assert shown == [["12", "12", ""], ["234", "34", "1"], ["456", "56", "23"]]
+
+
+def test_windows_by_time_and_sessions_collect_their_tuples() -> None:
+    by_time = sliding(seconds=4, every=2).with_timestamp_field("at")
+    with SimulatedCluster(topology(partial(Shown, by_time))) as cluster:
+        feed(cluster, "a", 1, 3, 2, 5, 30)
+        cluster.advance(5)
+        assert [each[1:] for each in results(cluster)] == [
+            [-2_000, 2_000, "1", "1", ""],
+            [0, 4_000, "123", "23", ""],
+            [2_000, 6_000, "235", "5", "1"],
+            [4_000, 8_000, "5", "", "23"],
+        ]
+        assert [*cluster.state("windows")] == [("a", 28_000), ("a", 30_000)]
+    with SimulatedCluster(topology(partial(Shown, session(gap=2).with_timestamp_field("at")))) as cluster:
+        feed(cluster, "a", 1, 2, 7, 30)
+        cluster.advance(5)
+        shown = [each[1:] for each in results(cluster)]
+        assert shown == [[1_000, 4_000, "12", "12", ""], [7_000, 9_000, "7", "7", ""]]
+
+
+def test_a_global_grouping_has_windows_of_all_tuples() -> None:
+    with SimulatedCluster(topology(partial(Shown, tumbling(count=2)), is_global=True)) as cluster:
+        feed(cluster, "a", 1)
+        feed(cluster, "b", 2)
+        assert results(cluster) == [["all", 0, 2, "12", "12", ""]]
+
+
+class Sums(AggregateBolt):
+    window = tumbling(count=2)
+    aggregates: Any = {"n": count(), "sum": total("n"), "each": collect("n")}
+    numbers: ClassVar[Any] = {"type": "array", "items": "long"}
+    fields: ClassVar[Any] = {"sensor": str, "start": int, "end": int, "n": int, "sum": int, "each": numbers}
+    streams = (declare(fields),)
+
+
+def test_aggregates_of_windows_by_count() -> None:
+    with SimulatedCluster(topology(Sums)) as cluster:
+        feed(cluster, "a", 3, 4, 5)
+        assert results(cluster) == [["a", 0, 2, 2, 7, [3, 4]]]
+        assert cluster.state("windows")["a", 0] == {"n": 1, "sum": 5, "each": 1, "window_end": 1}
+
+
+class Fragile(Shown):
+    def execute_window(self, window: Window) -> None:
+        raise ValueError("no such sensor")
+
+
+def test_a_window_that_raises_ends_the_process_and_stays_in_the_state() -> None:
+    with SimulatedCluster(topology(partial(Fragile, tumbling(count=2)))) as cluster:
+        feed(cluster, "a", 1)
+        with pytest.raises(
+            ComponentError, match=r"execute_window.*no such sensor; for key 'a' and the window from 0 to 2"
+        ):
+            feed(cluster, "a", 2)
+
+
+def test_windows_that_cannot_be_counted_are_rejected() -> None:
+    with pytest.raises(TopologyError, match="every is greater than count"):
+        sliding(count=2, every=3)
+    with pytest.raises(TopologyError, match="has no time: add with_timestamp_field"):
+        topology(partial(Shown, tumbling(seconds=2)))
+    with pytest.raises(TopologyError, match=r"has a state with one key.*and tasks=2: leave tasks out"):
+        topology(partial(Shown, tumbling(count=2)), is_global=True, tasks=2)
+
+    class Changing(Sums):
+        emit_on = "change"
+
+    with pytest.raises(TopologyError, match="collects tuples, whose result is emitted when a window closes"):
+        topology(Changing)
+
+
+class Flaky(Sums):
+    """Fails some tuples, whose messages are replayed."""
+
+    chance: ClassVar[random.Random]
+
+    def __init__(self, window: WindowSpec) -> None:
+        self.window = window.with_timestamp_extractor(self.time) if window.count is None else window
+
+    def time(self, tuple_: Tuple) -> int:
+        if self.chance.random() < 0.1:
+            raise FailTupleError("not now")
+        return int(tuple_["at"])
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("window", [tumbling(count=5), sliding(count=6, every=2), tumbling(seconds=10)], ids=str)
+def test_each_tuple_is_in_its_windows_once_whatever_is_killed(window: WindowSpec, guarantee: Any) -> None:
+    each_seed(lambda seed: _run(window, guarantee, seed))
+
+
+def _run(window: WindowSpec, guarantee: Any, seed: int) -> None:
+    Flaky.chance = chance = random.Random(seed)
+    made = topology(partial(Flaky, window), tasks=2, guarantee=guarantee)
+    with SimulatedCluster(made, seed=seed, topics={"in": 2}) as cluster:
+        fed: dict[str, list[int]] = defaultdict(list)
+        for number in range(1, 121):
+            sensor = chance.choice("abc")
+            fed[sensor].append(number)
+            value = json.dumps({"sensor": sensor, "at": 1_000 * number, "n": number})
+            cluster.produce("in", value, partition=ord(sensor) % 2)
+            if chance.random() < 0.1:
+                cluster.advance(chance.choice((0.1, 1.0, 5.0)))
+            if chance.random() < 0.1:
+                cluster.kill(*chance.choice((("windows", 0), ("windows", 1), ("source",))))
+        for sensor in "abc":  # a later time closes the windows of the others
+            value = json.dumps({"sensor": sensor, "at": 10_000_000, "n": 0})
+            cluster.produce("in", value, partition=ord(sensor) % 2)
+        cluster.advance(100)
+        seen: dict[str, list[tuple[int, int, list[int]]]] = defaultdict(list)
+        for sensor, start, end, tuples, sum_, each in results(cluster):
+            assert (tuples, sum_) == (len(each), sum(each))
+            seen[sensor].append((start, end, each))
+        for sensor, numbers in fed.items():
+            windows = [each for *_, each in sorted(seen[sensor])]
+            if window.count is None:
+                by_time = [[n for n in numbers if n // 10 == begin] for begin in range(13)]
+                assert windows == [each for each in by_time if each]
+                continue
+            every = window.every_count or 0
+            got = [number for each in windows for number in each[-every:]]
+            complete = (len(numbers) + 1) // every * every
+            assert got == [*numbers, 0][:complete], "each tuple is counted once"
+            for one, other in pairwise(windows):
+                kept = window.count - every
+                assert other[:-every] == one[len(one) - min(kept, len(one)) :]

@@ -17,10 +17,7 @@ from spout_sdk import (
     TopologyBuilder,
     TopologyError,
     Tuple,
-    Window,
-    WindowedBolt,
     declare,
-    tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
 from tests.components import InBatches, Split, kinds, source
@@ -41,34 +38,18 @@ class Count(StatefulBolt):
         """Emits nothing."""
 
 
-class Windows(WindowedBolt):
-    window = tumbling(count=2)
-    streams = (WORD,)
-
-    def execute_window(self, window: Window) -> None:
-        """Emits nothing."""
-
-
 Chained = Callable[[TopologyBuilder], Any]
 REJECTED: list[tuple[str, Chained]] = [
     (
         "it has a state, and all tuples of a key must reach the same task: use fields_grouping",
         lambda builder: builder.set_bolt("x", Count),
     ),
-    ("its windows hold inputs by their offsets in its inbox", lambda builder: builder.set_bolt("x", Windows)),
     ("one of them is external", lambda builder: builder.set_bolt("x", lambda rows: rows, external=True)),
     (
         "it has several subscriptions, and a chained bolt has one",
         lambda builder: builder.set_bolt("x", Split).shuffle_grouping("lines"),
     ),
     ("it runs in the 2 tasks of 'split', so leave tasks out", lambda builder: builder.set_bolt("x", Split, tasks=3)),
-    (
-        "tuples of windows are anchored to many inputs",
-        lambda builder: (
-            builder.set_bolt("windows", Windows).shuffle_grouping("split"),
-            builder.set_bolt("x", Split).local_grouping("windows"),
-        ),
-    ),
     (
         "chained in a circle",
         lambda builder: (
