@@ -177,7 +177,7 @@ def test_an_exception_may_make_the_tuple_a_dead_letter() -> None:
     assert letter.header["dead-letter.reason"] == b"exception"
     assert letter.header["dead-letter.detail"] == b"ValueError: a bad word"
     assert (letter.header["source"], letter.edges) == (b"lines/default", {2: 12})
-    assert bench.sink.checksums() == {}, "acked before its dead letter was delivered"
+    assert not any(len(batch.ack_roots) for batch in bench.sink.batches), "acked before its dead letter was delivered"
     letter.deliver()
     task.flush()
     (sent,) = bench.sink.tuples
