@@ -15,10 +15,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from acker_cli.demo import text
 from benchmarks import harness
@@ -33,9 +30,7 @@ from spout_sdk import (
     OutputCollector,
     Spout,
     SpoutCollector,
-    StateArrowCollector,
     StateCollector,
-    StatefulArrowBolt,
     StatefulBolt,
     TaskContext,
     Topology,
@@ -77,7 +72,7 @@ def word_count() -> Topology:
     )
     builder.set_spout(LINES, KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines, tasks=TASKS)
     builder.set_bolt("split", ColumnSplit if plan.columns else Split, tasks=TASKS).shuffle_grouping(LINES)
-    count: Factory = (StateCount, ColumnStateCount)[plan.columns] if plan.sink else (Count, ColumnCount)[plan.columns]
+    count: Factory = StateCount if plan.sink else (Count, ColumnCount)[plan.columns]
     builder.set_bolt("count", count, tasks=TASKS).fields_grouping("split", "word")
     return builder.build()
 
@@ -178,30 +173,6 @@ class StateCount(StatefulBolt):
 
     def emit(self, key: str, count: int, tuple_: Tuple, collector: StateCollector) -> None:
         collector.write(self.topic, b"%d" % count, key=key.encode())
-
-
-class ColumnStateCount(StatefulArrowBolt):
-    state = int
-
-    def prepare(self, context: TaskContext) -> None:
-        self.topic = Plan.from_environment().sink
-
-    def update_batch(self, values: Any, rows: Any, batch: Any) -> Any:
-        return {"value": values.column("value").to_numpy() + np.bincount(rows, minlength=values.num_rows)}
-
-    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: StateArrowCollector) -> None:
-        counts = values.column("value").to_numpy()[rows] - rows_behind(rows)
-        words = batch.column("word").cast(pa.binary()).to_pylist()
-        collector.write(self.topic, [b"%d" % count for count in counts.tolist()], keys=words)
-
-
-def rows_behind(rows: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
-    """For each row, how many of the later ones are of the same key; `rows` numbers the keys, shape `(n,)`."""
-    order = np.argsort(rows, kind="stable")
-    ends = np.cumsum(np.bincount(rows))  # of the rows of each key in this order
-    behind = np.empty(len(rows), np.intp)
-    behind[order] = ends[rows[order]] - 1 - np.arange(len(rows))
-    return behind
 
 
 def write_counts(counts: Mapping[str, int]) -> None:

@@ -219,7 +219,6 @@ CONTESTANTS: Final = (
     Ours("ours-kafka", 300_000, "topic"),
     Ours("ours-kafka-arrow", 900_000, "topic", "columns"),
     Ours("ours-state", 80_000, "topic", "state"),
-    Ours("ours-state-arrow", 120_000, "topic", "columns", "state"),
     Demo("ours-demo", 30_000),
 )
 

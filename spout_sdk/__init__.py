@@ -70,8 +70,8 @@ from spout_sdk.records import Record
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import Exit, TopologyRunner
 from spout_sdk.spouts.spout_collector import SpoutCollector
-from spout_sdk.state.bolt import StatefulArrowBolt, StatefulBolt
-from spout_sdk.state.collectors import StateArrowCollector, StateCollector
+from spout_sdk.state.bolt import StatefulBolt
+from spout_sdk.state.collectors import StateCollector
 from spout_sdk.state.deletion import DELETE
 from spout_sdk.state.spec import keyed_state
 from spout_sdk.state.view import StateEntry, StateView
@@ -138,12 +138,10 @@ __all__ = [
     "Spout",
     "SpoutCollector",
     "SpoutSdkError",
-    "StateArrowCollector",
     "StateCollector",
     "StateEntry",
     "StateError",
     "StateView",
-    "StatefulArrowBolt",
     "StatefulBolt",
     "Stats",
     "Stream",

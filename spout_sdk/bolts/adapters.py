@@ -152,7 +152,6 @@ class ArrowAdapter(BoltAdapter):
 
     takes = "columns"
     times_acks = False
-    makes_collector = ArrowCollector
 
     def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)
@@ -173,7 +172,7 @@ class ArrowAdapter(BoltAdapter):
     def execute(self, tuples: Any) -> None:
         rows = tuples[:]  # for the collector, which may be kept
         try:
-            self._execute(rows, self.makes_collector(self._task, self._outcomes, rows))
+            self._execute(rows, ArrowCollector(self._task, self._outcomes, rows))
         except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
             self.failures.handle(rows.taken_over(), error, tuples)
         else:

@@ -1,8 +1,7 @@
 """Keyed state of bolts: a value for each key, which each tuple changes once.
 
 - `spec`: the declaration of a state; `bolt`: base classes for users' bolts
-- `adapter`: how a task calls a `StatefulBolt`; `arrow_adapter`: a `StatefulArrowBolt`
-- `collectors`: their collectors
+- `adapter`: how a task calls a `StatefulBolt`; `collectors`: its collector
 - `task_state`: the state of a task; `table`: its values
 - `process_states`: restores and writes the states of the tasks of a process
 - `identity_table`: a hash table of identities
@@ -16,5 +15,4 @@
 - `view`: a read-only view of a state for programs
 """
 
-import spout_sdk.state.adapter
-import spout_sdk.state.arrow_adapter  # noqa: F401 - register themselves
+import spout_sdk.state.adapter  # noqa: F401 - registers itself

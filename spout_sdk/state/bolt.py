@@ -8,7 +8,7 @@ from spout_sdk.api.context import TaskContext
 from spout_sdk.api.tuples import Tuple
 
 if TYPE_CHECKING:
-    from spout_sdk.state.collectors import StateArrowCollector, StateCollector
+    from spout_sdk.state.collectors import StateCollector
 
 
 class AnyStatefulBolt(AnyBolt):
@@ -77,50 +77,4 @@ class StatefulBolt(AnyStatefulBolt, ABC):
             tuple_: the input, to which emits are anchored; it is acked when this method returns. If this method raises,
                 the input fails, and the value stays as it was before `update`.
             collector: emits anchored to the input; `collector.write` writes records to a topic.
-        """
-
-
-class StatefulArrowBolt(AnyStatefulBolt, ABC):
-    """A bolt with a value for each key, called with Arrow record batches that have a row for each tuple.
-
-        class Counts(StatefulArrowBolt):
-            state = {"count": int}
-            streams = (declare({"word": str, "count": int}),)
-
-            def update_batch(self, values, rows, batch):
-                return {"count": values["count"].to_numpy() + np.bincount(rows, minlength=len(values))}
-
-            def emit_batch(self, values, rows, batch, collector):
-                keys, first = np.unique(rows, return_index=True)  # a result for each key
-                result = {"word": batch["word"].take(first), "count": values["count"].take(keys)}
-                collector.emit(result, anchors=first)
-
-    The rows of a call are acked together, and fail together. A state of a single value has the column `value`.
-    """
-
-    @abstractmethod
-    def update_batch(self, values: Any, rows: Any, batch: Any) -> Any:
-        """Returns the new values of the keys of a batch.
-
-        It is called once for each row. If it raises, the rows fail, and the values stay as they were.
-
-        Args:
-            values: a `pyarrow.RecordBatch` with a column for each field of the state, a row for each different key.
-            rows: for each row of the batch, the row of `values` that has its key: integers of shape `(n,)`.
-            batch: a `pyarrow.RecordBatch` with a column for each field of the stream.
-
-        Returns:
-            A table with a row for each row of `values`: a record batch, a data frame, or columns by name.
-        """
-
-    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: "StateArrowCollector") -> None:
-        """Called after `update_batch`, and again when rows are replayed, to emit tuples; emits nothing by default.
-
-        The rows are acked when this method returns.
-
-        Args:
-            values: the current values, a row for each different key of `batch`.
-            rows: for each row of the batch, the row of `values` that has its key.
-            batch: all rows, including replayed ones.
-            collector: emits for these rows: `collector.emit(table, anchors=…)`, `collector.write(topic, values)`.
         """

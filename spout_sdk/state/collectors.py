@@ -1,10 +1,9 @@
-"""The collectors of bolts with a state: they also write to topics, in the transaction that changes the state."""
+"""The collector of bolts with a state: it also writes to topics, in the transaction that changes the state."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
 from spout_sdk.bolts.basic_collector import BasicCollector
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.task import Task
@@ -55,33 +54,6 @@ class StateCollector(BasicCollector):
             partition: the partition; -1 to choose it by the hash of the key, or any if there is no key.
         """
         self.held.append((topic, partition, key, value, [*headers]))
-
-
-class StateArrowCollector(ArrowCollector):
-    """The collector of a `StatefulArrowBolt`.
-
-    Attributes:
-        held: records of the call that are sent when the values are set.
-    """
-
-    __slots__ = ("held",)
-
-    def __init__(self, task: Task, outcomes: Outcomes, input_: ArrowInput) -> None:
-        super().__init__(task, outcomes, input_)
-        self.held: list[HeldRecord] = []
-
-    def write(self, topic: str, values: Sequence[bytes | None], *, keys: Sequence[bytes | None] | None = None) -> None:
-        """Writes records to a topic outside the topology, as `StateCollector.write` does.
-
-        If one is refused, the others are written, and all rows of the call fail.
-
-        Args:
-            topic: the name of a topic that exists.
-            values: the values of the records.
-            keys: a key for each value; without them, the records have no keys.
-        """
-        pairs = zip([None] * len(values) if keys is None else keys, values, strict=True)
-        self.held += ((topic, -1, key, value, []) for key, value in pairs)
 
 
 def send_held(held: list[HeldRecord], task: Task, outcomes: Outcomes) -> None:

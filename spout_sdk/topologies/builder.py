@@ -20,7 +20,7 @@ from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.state.bolt import StatefulArrowBolt, StatefulBolt
+from spout_sdk.state.bolt import StatefulBolt
 from spout_sdk.topologies.aggregate_checks import ResultsSpouts, check_aggregate_bolt, check_sources
 from spout_sdk.topologies.answer_checks import check_answers
 from spout_sdk.topologies.async_checks import default_tree_age_ms, longest_stop
@@ -61,7 +61,6 @@ _BOLTS: Final = (
     AsyncBolt,
     KafkaBolt,
     StatefulBolt,
-    StatefulArrowBolt,
     AggregateBolt,
     WindowedBolt,
 )

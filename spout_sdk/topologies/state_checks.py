@@ -6,7 +6,7 @@ from typing import Any, Final
 from spout_sdk.api.components import BatchBolt, Bolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.state.bolt import AnyStatefulBolt, StatefulArrowBolt
+from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.state.spec import StateSpec, spec_of
 from spout_sdk.topologies.aggregate_checks import window_spec, windowed
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
@@ -92,13 +92,6 @@ def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -
                     f"the state of bolt {bolt.name!r} has field {field.name!r} of type {missing}, which JSON lacks: "
                     'declare it with keyed_state({…}, codec="avro")'
                 )
-    if isinstance(made, StatefulArrowBolt) and any(
-        manifest.stream(each.source, each.stream).codec != "arrow" for each in bolt.subscriptions
-    ):
-        raise TopologyError(
-            f"bolt {bolt.name!r} is a StatefulArrowBolt, and receives a stream whose codec is not arrow: declare it "
-            "with codec arrow, or use a StatefulBolt"
-        )
     expire = None if spec.expire_after is None else max(1, round(1000 * spec.expire_after))
     state = StateManifest(value=spec.value, is_single=spec.is_single, key=key, expire_after_ms=expire)
     if not isinstance(made, AggregateBolt):

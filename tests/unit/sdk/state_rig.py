@@ -4,9 +4,6 @@ import random
 from collections import Counter
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from spout_sdk import (
     DELETE,
     BasicBolt,
@@ -15,9 +12,7 @@ from spout_sdk import (
     KafkaSpout,
     Record,
     RetryPolicy,
-    StateArrowCollector,
     StateCollector,
-    StatefulArrowBolt,
     StatefulBolt,
     Topology,
     TopologyBuilder,
@@ -57,21 +52,6 @@ class Count(StatefulBolt):
 
     def emit(self, key: str, value: int, tuple_: Tuple, collector: StateCollector) -> None:
         collector.emit((key, value))
-
-
-class ArrowCount(StatefulArrowBolt):
-    state = {"count": int}
-    streams = Count.streams
-
-    def update_batch(self, values: Any, rows: Any, batch: Any) -> Any:
-        return {"count": values["count"].to_numpy() + np.bincount(rows, minlength=len(values))}
-
-    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: StateArrowCollector) -> None:
-        keys, last = np.unique(rows[::-1], return_index=True)
-        at = len(rows) - 1 - last
-        collector.emit(
-            {"word": batch["word"].take(pa.array(at)), "count": values["count"].take(pa.array(keys))}, anchors=at
-        )
 
 
 COUNTS = Count.streams[0]

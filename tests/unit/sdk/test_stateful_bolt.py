@@ -14,7 +14,6 @@ from spout_sdk import (
     BasicCollector,
     FailTupleError,
     RetryTupleError,
-    StateArrowCollector,
     StateCollector,
     StatefulBolt,
     Tuple,
@@ -29,7 +28,6 @@ from tests.packs import tuples_in
 from tests.unit.sdk.state_rig import (
     COUNTS,
     TEXT,
-    ArrowCount,
     Balance,
     Count,
     Split,
@@ -50,14 +48,6 @@ class Publish(Count):
         collector.write("counts", b"%d" % value, key=key.encode())
 
 
-class ArrowPublish(ArrowCount):
-    def emit_batch(self, values: Any, rows: Any, batch: Any, collector: StateArrowCollector) -> None:
-        super().emit_batch(values, rows, batch, collector)
-        words = batch["word"].to_pylist()
-        counts = dict(zip(words, (values["count"].to_pylist()[row] for row in rows.tolist()), strict=True))
-        collector.write("counts", [b"%d" % count for count in counts.values()], keys=[word.encode() for word in counts])
-
-
 def latest(counts: Iterable[tuple[str, int]]) -> Counter[str]:
     """The last counts, which never go back."""
     last: Counter[str] = Counter()
@@ -69,14 +59,13 @@ def latest(counts: Iterable[tuple[str, int]]) -> Counter[str]:
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(1, 60))])
-@pytest.mark.parametrize("kind", [Publish, ArrowPublish])
 def test_counts_are_exact_after_failures_timeouts_and_kills(
-    kind: Any, guarantee: Guarantee, seed: int, monkeypatch: pytest.MonkeyPatch
+    guarantee: Guarantee, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the state, in a topic, and with exactly_once in the inbox of the next bolt."""
     chance = random.Random(seed)
     monkeypatch.setattr(Split, "chance", random.Random(seed + 1))
-    with SimulatedCluster(words(guarantee, kind), seed=seed, topics={"counts": 2}) as cluster:
+    with SimulatedCluster(words(guarantee, Publish), seed=seed, topics={"counts": 2}) as cluster:
         lines: list[str] = []
         for _ in range(25):
             for line in chance.choices(TEXT, k=4):
@@ -86,8 +75,7 @@ def test_counts_are_exact_after_failures_timeouts_and_kills(
         monkeypatch.setattr(Split, "chance", None)
         cluster.advance(70)
         assert cluster.pending("lines") == []
-        counts = cluster.state("count")
-        assert {word: count if kind is Publish else count["count"] for word, count in counts.items()} == counted(lines)
+        assert cluster.state("count") == counted(lines)
         written = [((each.key_ or b"").decode(), int(each.value_ or b"")) for each in cluster.records("counts")]
         assert latest(written) == counted(lines)
         if guarantee == "exactly_once":
