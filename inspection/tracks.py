@@ -167,6 +167,16 @@ def recent_counts(minutes: Iterable[Minute]) -> Recent:
     return cast(Recent, {**counts, "failed": dict(sorted(failed.items()))})
 
 
+class MostFailedView(TypedDict):
+    """A tuple of a bolt, or a message of a `KafkaSpout`."""
+
+    place: str  # its record, as `topic[partition] offset N`
+    times: int  # how often it has failed
+    error: str  # its last failure
+    component: str  # what failed it
+    seconds: float  # since its first failure; 0 for a message
+
+
 class TaskLoad(TypedDict):
     task: int
     process: str | None  # its owner, as `host/pid`

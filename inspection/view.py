@@ -11,6 +11,7 @@ from inspection.tracks import (
     MINUTE_MS,
     WINDOW_MS,
     Latency,
+    MostFailedView,
     Points,
     Recent,
     TaskLoad,
@@ -31,10 +32,9 @@ from tuple_tree.process_stats import StatsRecord
 
 Edge = tuple[str, str, str]  # source, stream, target
 Lags = Mapping[Any, int | None]  # component, or task of a bolt → records; None where it is not known
+_ERRORS: Final = ("errors", "last_error", "last_failure", "last_dead_letter", "undelivered")
 _COUNTED: Final = ("emitted", "transferred", "executed", "acked")
 _LATENCIES: Final = ("execute_latency", "process_latency", "complete_latency")
-
-
 _FEW_FAILED: Final = 10  # with fewer failed tuples in the window, the next one may be acked
 
 
@@ -50,6 +50,7 @@ class ComponentView(TypedDict):
     youngest_seconds: float | None  # age of the youngest process
     ended_by: str  # the latest error by which a process has ended in the last minute; else empty
     ended_seconds_ago: float | None  # when that was
+    ended_times: int  # how many processes have ended by an error in the last minute
     recent: Recent  # counts of the last minute
     emitted_per_second: float | None  # calls of `emit`
     transferred_per_second: float | None  # tuples sent, one for each recipient
@@ -69,6 +70,8 @@ class ComponentView(TypedDict):
     paused_seconds: float  # seconds for which a task of a bolt has paused because its calls raise
     paused_by: str  # which task, the exception, and when it tries again
     retrying: int  # tuples of a bolt that wait to be executed again; open messages of a `KafkaSpout` without a tree
+    most_failed: MostFailedView | None  # what has failed most often and is tried again
+    settings: dict[str, int]  # of its code, such as `time_limit_ms` and `max_retries`
     control: list[str]  # the requested states that the processes of a spout have read
     failing: bool  # whether a bolt fails all that it executes
     max_pending: int | None  # trees that the owned tasks of a spout may have open
@@ -83,6 +86,8 @@ class ComponentView(TypedDict):
     complete_latency: Latency | None  # of a spout, from emit to ack
     errors: int  # exceptions of `execute`, and calls of `report_error`
     last_error: str
+    last_failure: str  # why a bolt failed its last input
+    last_dead_letter: str  # the record of the last dead letter, and why it became one
     dead_letters: int
     undelivered: int  # tuples that Kafka rejected
     late_tuples: int  # tuples that came when all their windows had closed
@@ -260,6 +265,7 @@ class TopologyView:
             "youngest_seconds": min((track.record.uptime_ms / 1000 for track in alive), default=None),
             "ended_by": ended[-1].record.ended_by if ended else "",
             "ended_seconds_ago": ended[-1].age_ms(now_ms) / 1000 if ended else None,
+            "ended_times": len(ended),
             "recent": recent_counts(lately),
             **{f"{name}_per_second": rate(name) for name in _COUNTED},
             "failed_per_second": failed if is_known else None,
@@ -276,6 +282,8 @@ class TopologyView:
             "paused_seconds": round(held.paused_seconds, 1),
             "paused_by": held.paused_by,
             "retrying": held.retrying,
+            "most_failed": cast(MostFailedView, held.most_failed._asdict()) if held.most_failed.times else None,
+            "settings": dict(total.settings),
             "control": list(held.control),
             "failing": is_bolt and is_failing(count("acked"), sum(total.failed.values()), rate("acked"), failed),
             "max_pending": owned * component.max_pending if isinstance(component, SpoutManifest) and owned else None,
@@ -286,7 +294,7 @@ class TopologyView:
             "loads": loads,
             "sources": list(total.sources),
             **{name: latency_between((track.window()[1:] for track in recent), name) for name in _LATENCIES},
-            **{name: getattr(total, name) for name in ("errors", "last_error", "undelivered")},
+            **{name: getattr(total, name) for name in _ERRORS},
             # Of a spout, the messages that ended so.
             "dead_letters": total.dead_letters + total.dead_lettered,
             "late_tuples": total.counters.get(LATE, 0),

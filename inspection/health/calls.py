@@ -1,11 +1,15 @@
 """Checks of the calls of bolts: whether they return, raise, or are made again and again; and of what they hold."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from inspection.health.findings import Check, Finding
 from inspection.health.limits import EXECUTE_SHARE, OFTEN, PAUSED_SECONDS, RETRY_SECONDS
 from inspection.health.observation import Observation
 from inspection.notation import counted
+from inspection.view import ComponentView
+
+_LIMIT_RETRIES: Final = ', or limit its retries with retry=RetryPolicy(max_retries=…) and on_exhausted="dead_letter"'
 
 
 def check_executes(observed: Observation) -> Iterator[Finding]:
@@ -38,7 +42,7 @@ def check_failing(observed: Observation) -> Iterator[Finding]:
     """Bolts ack some of their inputs."""
     for name, view in observed.components.items():
         if view["failing"]:
-            error = f" The last exception: {view['last_error']}." if view["last_error"] else ""
+            error = f" The last reason: {view['last_failure']}." if view["last_failure"] else ""
             yield Check("failures", name, component=name).problem(
                 f"Bolt {name} fails all its tuples, {view['failed_per_second'] or 0.0:,.1f} a second, and acks none: "
                 f"their trees are replayed again and again.{error}",
@@ -51,20 +55,22 @@ def check_retries(observed: Observation) -> Iterator[Finding]:
     """No tuple is executed again and again."""
     for bolt in observed.manifest.bolts:
         name, view = bolt.name, observed.components[bolt.name]
-        again, age = view["recent"]["retried"], view["oldest_input_seconds"]
-        if view["retrying"] and again >= OFTEN and age > RETRY_SECONDS and not view["paused_seconds"]:
-            error = f": {view['last_error']}" if view["last_error"] else ""
-            tuples, times = counted(view["retrying"], "tuple"), counted(again, "time")
-            yield Check("retries", name, component=name).warning(
-                f"Bolt {name} executes {tuples} again and again, {times} in the last minute{error}. The oldest of its "
-                f"inputs, {view['oldest_input']}, has been open for {age:,.0f} s.",
-                "Fix the cause: its log has the traceback. For a tuple that no call can execute raise FailTupleError, "
-                'or limit its retries with retry=RetryPolicy(max_retries=…) and on_exhausted="dead_letter".',
-            )
+        most = view["most_failed"]
+        if most is None or most["times"] < OFTEN or most["seconds"] <= RETRY_SECONDS or view["paused_seconds"]:
+            continue
+        limit = view["settings"].get("max_retries")
+        ends = "" if limit is None else f" Its RetryPolicy gives it up after {counted(limit, 'retry', 'retries')}."
+        advice = "" if limit is not None else _LIMIT_RETRIES
+        yield Check("retries", name, component=name).warning(
+            f"Bolt {name} executes the tuple at {most['place']} again and again, for {most['seconds']:,.0f} s: it has "
+            f"failed {counted(most['times'], 'time')}, the last time with {most['error']}.{ends}",
+            f"Fix the cause: its log has the traceback. For a tuple that no call can execute raise FailTupleError"
+            f"{advice}.",
+        )
 
 
 def check_inputs(observed: Observation) -> Iterator[Finding]:
-    """Bolts ack or fail their inputs within a message timeout; chained bolts report no inputs."""
+    """Bolts ack or fail their inputs in time; chained bolts report no inputs."""
     for bolt in observed.manifest.inboxes:
         if is_forgotten(observed, bolt.name):
             view = observed.components[bolt.name]
@@ -75,15 +81,27 @@ def check_inputs(observed: Observation) -> Iterator[Finding]:
                 f"{observed.with_chained(bolt)} has neither acked nor failed {place} for "
                 f"{view['oldest_input_seconds']:,.0f} s. The offset of its group stays there; what is done past it "
                 "is in the metadata of the commit.",
-                "If it has windows: those by event time or by count hold inputs until newer ones come; does its source "
-                "pause, or one of its streams? Any other bolt has to ack or fail each input. Its trees: acker trace "
-                f"--tuple {bolt.name}/{task}@{offset} --topology {topology}.",
+                f"{_why_open(view)} Its trees: acker trace --tuple {bolt.name}/{task}@{offset} --topology {topology}.",
             )
 
 
+def _why_open(view: ComponentView) -> str:
+    """The remedy for an input of a bolt that stays open, by what holds it."""
+    if view["in_windows"]:
+        return (
+            "A window holds it. Windows by event time or by count hold inputs until newer ones come: does its source "
+            "pause, or one of its streams?"
+        )
+    if view["retrying"]:
+        return "Tuples wait for a retry: the log of the bolt has their exceptions."
+    if "concurrency" in view["settings"]:
+        return "See what its coroutines wait for, such as a request without a time limit."
+    return "The bolt has to ack or fail each input, also one for which it emits nothing."
+
+
 def is_forgotten(observed: Observation, bolt: str) -> bool:
-    """Whether an input of a bolt is open for longer than a message timeout."""
+    """Whether an input of a bolt is open for longer than its settings allow."""
     view = observed.components[bolt]
     # While an execute runs, nothing is acked.
-    is_late = view["oldest_input_seconds"] > observed.timeout_s(bolt) and not view["execute_seconds"]
+    is_late = view["oldest_input_seconds"] > observed.patience_s(bolt) and not view["execute_seconds"]
     return bool(view["oldest_input"]) and is_late

@@ -12,7 +12,18 @@ from inspection.view import ComponentView
 from tuple_tree.components import Component
 from tuple_tree.names import acker_group, acks_topic, component_group, tuples_topic
 
-_FASTER = "make its execute faster, or wait in an AsyncBolt"
+
+def _faster(view: ComponentView) -> str:
+    if (concurrency := view["settings"].get("concurrency")) is not None:
+        return f"make its execute_async faster, or raise its concurrency, {concurrency}"
+    return "make its execute faster, or wait in an AsyncBolt"
+
+
+def _more(head: Component, view: ComponentView) -> str:
+    """How more of a component can run: each task may have a process, and a state keeps its tasks."""
+    if view["processes"] < head.tasks:
+        return f"start more processes, up to its {head.tasks} tasks"
+    return "run a second topology with more tasks" if getattr(head, "state", None) else "declare more tasks"
 
 
 class _Late(NamedTuple):
@@ -65,6 +76,7 @@ def check_lag(observed: Observation, explained: Collection[str]) -> Iterator[Fin
         topic, group = tuples_topic(observed.topology, bolt.name), component_group(observed.topology, bolt.name)
         if bolt.name in explained:
             continue
+        view = observed.components[bolt.name]
         check = Check("lag", group, component=bolt.name)
         if standing := _standing(observed, topic):
             yield _stands(observed, check, standing)
@@ -73,8 +85,7 @@ def check_lag(observed: Observation, explained: Collection[str]) -> Iterator[Fin
             yield check.problem(
                 f"Group {group} has {late.words.format('records')}, but their trees time out after "
                 f"{late.timeout_s:g} s and are replayed, which makes it longer{grows}.",
-                f"Start more processes or declare more tasks for the bolt, {_FASTER}, lower max_spout_pending, or "
-                "raise the message timeout.",
+                f"{_more(bolt, view)}, {_faster(view)}, lower max_spout_pending, or raise the message timeout.",
             )
     acks = acks_topic(observed.topology)
     group = acker_group(observed.topology)
@@ -149,8 +160,8 @@ def _slow(
     return Check("slow", slowest, component=slowest).finding(
         severity,
         f"{begin} {busy}: it cannot do more.{effect}",
-        f"See what execute waits for, such as a slow service: {_FASTER}. Or start more processes, up to its "
-        f"{head.tasks} tasks.",
+        f"See what execute waits for, such as a slow service: {_faster(observed.components[slowest])}. Or "
+        f"{_more(head, view)}.",
     )
 
 

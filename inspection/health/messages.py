@@ -29,17 +29,18 @@ def check_open_messages(observed: Observation) -> Iterator[Finding]:
         age = "" if message.age_seconds is None else f" and is {message.age_seconds:,.0f} s old"
         failed = f"has failed {counted(message.failures, 'time')}{age}" if message.failures else f"is open{age}"
         spout = _spout_of(observed, message)
-        bolt = None if spout is None or not message.failures else _failing_bolt(observed, spout)
-        by = ""
-        if bolt is not None:
-            by = f", most of the failures of the last minute were those of bolt {bolt}{_last_exception(observed, bolt)}"
-        place = f"{message.topic}/{message.partition}/{message.offset}"
+        place, bolt, by, limit = f"{message.topic}[{message.partition}] offset {message.offset}", None, "", None
+        if spout is not None:
+            view = observed.components[spout]
+            limit = view["settings"].get("max_retries")
+            if (most := view["most_failed"]) is not None and most["place"] == place:
+                bolt = most["component"] or None
+                by = f", the last time{f' in bolt {bolt}' if bolt else ''} with {most['error']}"
+        at = f"{message.topic}/{message.partition}/{message.offset}"
         yield Check("open-messages", message.group, component=bolt or spout).warning(
-            f"{message.topic}[{message.partition}] offset {message.offset} {failed}{by}: the "
-            f"offset of group {message.group} stays there. Done past it: {counted(message.done_ahead, 'message')}; "
-            f"open, with it: {message.open_ahead:,}.",
-            f"Its last failure: acker status {observed.topology} --offset {place}. A KafkaSpout with max_retries in "
-            "its RetryPolicy makes a dead letter of it in the end.",
+            f"{place} {failed}{by}: the offset of group {message.group} stays there. Done past it: "
+            f"{counted(message.done_ahead, 'message')}; open, with it: {message.open_ahead:,}.",
+            f"Its tree: acker status {observed.topology} --offset {at}. {_end_of_retries(limit)}",
         )
 
 
@@ -60,7 +61,7 @@ def check_trees(observed: Observation, explained: Set[str]) -> Iterator[Finding]
         by = ""
         if 2 * recent["failed"].get(FailReason.FAILED.word, 0) >= failed:
             bolt = _failing_bolt(observed, spout.name)
-            by = "" if bolt is None else f" Most were failed by bolt {bolt}{_last_exception(observed, bolt)}."
+            by = "" if bolt is None else f" Most were failed by bolt {bolt}{_last_failure(observed, bolt)}."
         elif (bolt := _slow_bolt(observed, spout.name)) is not None:
             view = observed.components[bolt]
             by = f" Bolt {bolt} has the oldest of their inputs, {view['oldest_input_seconds']:,.0f} s old."
@@ -74,10 +75,10 @@ def check_trees(observed: Observation, explained: Set[str]) -> Iterator[Finding]
 
 
 def check_late(observed: Observation) -> Iterator[Finding]:
-    """Few tuples come when all their windows have closed."""
+    """Few tuples come when all their windows have closed, or they go to a stream."""
     for name, view in observed.components.items():
         late, executed = view["recent"]["late_tuples"], view["recent"]["executed"]
-        if late > FEW and late > LATE_SHARE * executed:
+        if "late_stream" not in view["settings"] and late > FEW and late > LATE_SHARE * executed:
             yield Check("late-tuples", name, component=name).warning(
                 f"{late:,} of the {executed:,} tuples that bolt {name} executed in the last minute came when all their "
                 "windows had closed: they are acked, and in no result.",
@@ -90,12 +91,12 @@ def check_dead_letters(observed: Observation) -> Iterator[Finding]:
     """No record becomes a dead letter."""
     for name, view in observed.components.items():
         if (letters := view["recent"]["dead_letters"]) > DEAD_LETTERS:
-            error = f" Its last error: {view['last_error']}." if view["last_error"] else ""
+            last = f" The last one: {view['last_dead_letter']}." if view["last_dead_letter"] else ""
             # A letter of a message names no inbox, so its topic has to be given.
             topic = f" --topic {view['sources'][0]}" if view["sources"] else ""
             yield Check("dead-letters", name, component=name).warning(
                 f"{view['kind'].capitalize()} {name} has made {counted(letters, 'dead letter')} in "
-                f"the last minute.{error}",
+                f"the last minute.{last}",
                 f"List them: acker dead-letters list {observed.topology} --component {name}. Fix the cause, and replay "
                 f"them: acker dead-letters replay {observed.topology} --component {name}{topic}.",
             )
@@ -113,10 +114,15 @@ def check_undelivered(observed: Observation) -> Iterator[Finding]:
             )
 
 
-def _last_exception(observed: Observation, bolt: str) -> str:
-    # That of another tuple, maybe: tuples that a bolt fails by itself are not exceptions.
-    error = observed.components[bolt]["last_error"]
-    return f" (its last exception: {error})" if error else ""
+def _end_of_retries(limit: int | None) -> str:
+    if limit is None:
+        return "A KafkaSpout with max_retries in its RetryPolicy makes a dead letter of it in the end."
+    return f"It becomes a dead letter after {counted(limit, 'retry', 'retries')}, as its RetryPolicy says."
+
+
+def _last_failure(observed: Observation, bolt: str) -> str:
+    why = observed.components[bolt]["last_failure"]
+    return f", the last time because of {why}" if why else ""
 
 
 def _spout_of(observed: Observation, message: OpenMessage) -> str | None:

@@ -111,6 +111,15 @@ class Observation:
         spouts = self.manifest.spouts_upstream(bolt) or self.manifest.spouts
         return min((spout.timeout_ms for spout in spouts), default=0) / 1000
 
+    def patience_s(self, head: str) -> float:
+        """Seconds for which an input of a component may be open.
+
+        A message timeout, and the time limits of the component and of the bolts that are chained to it.
+        """
+        names = (head, *(bolt.name for bolt in self.manifest.chained_to(head)))
+        limits_ms = sum(self.components[name]["settings"].get("time_limit_ms", 0) for name in names)
+        return self.timeout_s(head) + limits_ms / 1000
+
     def downstream(self, spout: str) -> list[BoltManifest]:
         """The bolts that the trees of a spout reach."""
         return [

@@ -100,11 +100,13 @@ def _check_group(observed: Observation, head: Component, *, is_expected: bool) -
         return
     youngest = view["youngest_seconds"]
     why = view["ended_by"]
-    is_young = youngest is not None and youngest < STARTING_SECONDS
-    if why and (processes == 0 or is_young or not view["owned_tasks"]):
-        # Its supervisor starts it again, and again it ends.
+    is_young, times = youngest is not None and youngest < STARTING_SECONDS, view["ended_times"]
+    # A process that works after its start is no problem; one that is started again and ends again is.
+    if why and (processes == 0 or not view["owned_tasks"] or (is_young and times > 1)):
+        ago = f"{view['ended_seconds_ago'] or 0.0:,.0f} s ago"
+        ended = f"ended {ago}" if times < 2 else f"ended {times} times in the last minute, the last time {ago}"
         yield check.problem(
-            f"The process of {runs} has ended {view['ended_seconds_ago'] or 0.0:,.0f} s ago, by an error: {why}",
+            f"The process of {runs} has {ended}, by an error: {why}",
             _ended_remedy(head.name, why),
         )
     elif processes == 0 and is_expected and not view["execute_seconds"]:

@@ -1,12 +1,15 @@
 """Checks of the states of running bolts; that of their changelogs is a check of topics."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from inspection.health.findings import Check, Finding
 from inspection.health.limits import FEW_IDENTITIES, OPEN_SECONDS, RESTORE_SECONDS
 from inspection.health.observation import Observation
 from inspection.state_figures import StateFigures
 from tuple_tree.names import component_group
+
+_LIMIT_RETRIES: Final = "; with max_retries a spout makes a dead letter of a message that fails again and again"
 
 
 def check_restores(observed: Observation) -> Iterator[Finding]:
@@ -33,16 +36,17 @@ def check_identities(observed: Observation) -> Iterator[Finding]:
         if kept <= max(FEW_IDENTITIES, rate * OPEN_SECONDS):
             continue
         topology = observed.topology
-        groups = {component_group(topology, spout.name) for spout in observed.manifest.spouts_upstream(bolt)}
+        spouts = observed.manifest.spouts_upstream(bolt)
+        groups = {component_group(topology, spout.name) for spout in spouts}
+        are_limited = all("max_retries" in observed.components[spout.name]["settings"] for spout in spouts)
         held = [each for each in observed.open_messages if each.group in groups]
         open_ = ", ".join(f"{each.topic}[{each.partition}] offset {each.offset}" for each in held)
         where = f" The messages of the findings open-messages are open: {open_}." if held else ""
         yield Check("identities", bolt, component=bolt).warning(
             f"Bolt {bolt} keeps {kept:,} identities of tuples in its state, and executes {rate:,.0f} tuples a second: "
             f"messages are open for long, or it cannot read what its spouts have committed.{where}",
-            f"See which are open: acker trace --oldest 3 --topology {topology}; with max_retries a spout makes a dead "
-            "letter of a message that fails again and again. If none is, the log of the bolt has the reason, after "
-            "does not know what is done of its spouts' messages.",
+            f"See which are open: acker trace --oldest 3 --topology {topology}{'' if are_limited else _LIMIT_RETRIES}. "
+            "If none is, the log of the bolt has the reason, after does not know what is done of its spouts' messages.",
         )
 
 

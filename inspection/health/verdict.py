@@ -63,7 +63,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "slow": "a bolt is busy for 90 % of the time, and its lag takes longer than the message timeout; *the same while "
     "the lag, or that of its spout's source, grows*",
     "undelivered": "Kafka has rejected tuples in the last minute",
-    "retries": "*a bolt executes a tuple again and again for more than 15 s*",
+    "retries": "*a tuple has failed four times, and its bolt has executed it again for more than 15 s*",
     "open-messages": "*a message that has failed four times, or is one of hundreds that stay open, holds the committed "
     "offset*",
     "dead-letters": "*a component has made dead letters in the last minute*",
@@ -71,9 +71,11 @@ CHECKS: Final[Mapping[str, str]] = {
     "trees": "*more than ten and more than 1 % of the trees of the last minute failed*",
     "lag": "for no reason above, the lag of a bolt takes longer than the message timeout; *that of the ack log, or of "
     "a source whose lag grows: retention may delete unread records*",
-    "stalled": "a process has made no progress for 20 s though there is work",
-    "late-tuples": "*more than ten and more than 1 % of a windowed bolt's tuples came after their windows had closed*",
-    "inputs": "*an input is open for longer than the message timeout*",
+    "stalled": "a process has made no progress for 20 s though there is work; for a spout, they count from a message "
+    "timeout and the time limits of its bolts on",
+    "late-tuples": "*more than ten and more than 1 % of a windowed bolt's tuples came after their windows had closed, "
+    "and it has no stream for them*",
+    "inputs": "*an input is open for longer than the message timeout and the time limit of its bolt together*",
     "identities": "*a state keeps over 100,000 identities, and more than it executes in ten minutes*",
     "clock": "*the clocks of a host and of the brokers differ by more than 2 s*",
     "retention": "*the ack log is kept for less than three times the largest tree age, inboxes or notices for less "
@@ -103,16 +105,18 @@ def judge(observed: Observation) -> list[Finding]:
         return unreachable
     causes = [finding for check in CAUSES for finding in check(observed)]
     explained = _explained(observed, causes)
+    retried = [each for each in check_retries(observed) if each.component not in explained]
+    again = {each.component for each in retried}
     found = [
         *causes,
-        *(each for each in check_retries(observed) if each.component not in explained),
+        *retried,
         *(each for each in check_open_messages(observed) if not _concerns(observed, each, explained)),
         *check_dead_letters(observed),
         *check_restores(observed),
         *check_identities(observed),
         *check_late(observed),
         *check_clocks(observed),
-        *(each for each in check_inputs(observed) if each.component not in explained),
+        *(each for each in check_inputs(observed) if each.component not in explained | again),
     ]
     held = {bolt.name for bolt in observed.manifest.bolts if has_explained_lag(observed, bolt.name)}
     failing = {each.component for each in found if each.check in ("open-messages", "retries") and each.component}

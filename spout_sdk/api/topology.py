@@ -81,6 +81,9 @@ class Topology:
         even_shuffles: emitting component, stream and receiving bolt of shuffle groupings that do not follow the load.
         stop_timeout: the longest stop timeout of its bolts, in seconds: their processes may take that long to stop.
         state_guarantees: bolt with a state → in words, how often a message changes it.
+        settings: component → settings of its code by which its statistics are judged: `concurrency` of an `AsyncBolt`,
+            `time_limit_ms` if it has one, `late_stream` (1) if windows have one, and `max_retries` of a bolt or a
+            `KafkaSpout`.
     """
 
     manifest: Manifest
@@ -95,6 +98,17 @@ class Topology:
     even_shuffles: frozenset[tuple[str, str, str]] = frozenset()
     stop_timeout: float = STOP_TIMEOUT
     state_guarantees: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def longest_silence(self, spout: str) -> float:
+        """Seconds for which no tree of a spout may end although all bolts work.
+
+        A message timeout, and the time limits of the bolts that its trees reach.
+        """
+        (own,) = (each for each in self.manifest.spouts if each.name == spout)
+        reached = (bolt.name for bolt in self.manifest.bolts if own in self.manifest.spouts_upstream(bolt.name))
+        limits_ms = sum(self.settings.get(name, {}).get("time_limit_ms", 0) for name in reached)
+        return (own.timeout_ms + limits_ms) / 1000
 
     @property
     def name(self) -> str:

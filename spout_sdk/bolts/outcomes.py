@@ -142,7 +142,7 @@ class Outcomes:
             raise tuple_.pack.already_done("fail")
         self._writes.forget(tuple_)
         self._timed.pop(tuple_, None)
-        self._counters.count_failed(FailReason.FAILED)
+        self._counters.count_failed(FailReason.FAILED, message)
         for root in tuple_.roots:
             self._outbox.fail(root, message)
         self._settle(tuple_)

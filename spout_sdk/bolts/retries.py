@@ -11,7 +11,9 @@ import numpy as np
 from spout_sdk.api.topology import BoltOptions
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.task import Task
+from spout_sdk.statistics.stats import NOT_FAILED, MostFailed
 from tuple_tree.errors import WireError
+from tuple_tree.process_stats import LARGEST_ERROR
 
 if TYPE_CHECKING:
     from spout_sdk.bolts.outcomes import Outcomes
@@ -32,6 +34,7 @@ class Retry:
         failures: how often it has failed; 0 if it was not executed.
         number: the number of its entry in the queue; 0 while it does not wait.
         since: when it first failed or was deferred.
+        why: its last failure.
     """
 
     tuple: Tuple
@@ -39,6 +42,7 @@ class Retry:
     failures: int = 0
     number: int = 0
     since: float = 0.0
+    why: str = ""
 
     @property
     def row(self) -> int:
@@ -64,6 +68,7 @@ class Retries:
     def __init__(self, task: Task, outcomes: "Outcomes") -> None:
         manifest = task.topology.manifest
         options = task.topology.options.get(task.context.component, BoltOptions())
+        self._component = task.context.component
         self._policy, self._on_exhausted = options.retry, options.on_exhausted
         # At most once: an input that was executed is not executed again.
         self.executes_again = manifest.acking
@@ -109,7 +114,7 @@ class Retries:
         elif known is None and len(self._known) >= MOST_WAITING:
             self._outcomes.fail(tuple_, f"{why}; {MOST_WAITING:,} tuples of its task wait for a retry already")
         else:
-            self._add(tuple_, failures, self._clock() + (by_policy if delay is None else delay), rows)
+            self._add(tuple_, failures, self._clock() + (by_policy if delay is None else delay), rows, why)
 
     def keep(self, tuple_: Tuple, until: float, rows: Any = None) -> None:
         """Executes a tuple again at `until`, without counting the failure, because the task pauses."""
@@ -179,6 +184,15 @@ class Retries:
             elif retry.number:
                 self._outcomes.reset_timeout(retry.tuple)
 
+    def most_failed(self, now: float) -> MostFailed:
+        """The open tuple that has failed most often; any thread may call it."""
+        worst = max(list(self._known.values()), key=lambda retry: retry.failures, default=None)
+        if worst is None or not worst.failures or self._is_over(worst):
+            return NOT_FAILED
+        place = f"{worst.tuple.topic}[{worst.tuple.partition}] offset {worst.tuple.offset}"
+        since = round(now - worst.since, 1)
+        return MostFailed(place, worst.failures, worst.why[:LARGEST_ERROR], self._component, since)
+
     def _count(self, retried: int) -> None:
         self._counters.retried += retried
         self._load.retried += retried
@@ -186,13 +200,13 @@ class Retries:
     def _is_over(self, retry: Retry) -> bool:
         return self._outcomes.is_done(retry.tuple) or not self._outcomes.is_open(retry.tuple.offset)
 
-    def _add(self, tuple_: Tuple, failures: int, due: float, rows: Any = None) -> None:
+    def _add(self, tuple_: Tuple, failures: int, due: float, rows: Any = None, why: str = "") -> None:
         # The next execution has a new tuple, so that records of earlier executions do not count for it.
         again = self._outcomes.begun_anew(tuple_)
         at = tuple_.offset, tuple_.index
         if (known := self._known.get(at)) is None:
             self._known[at] = known = Retry(again, since=self._clock())
-        known.tuple, known.rows, known.failures = again, rows, failures
+        known.tuple, known.rows, known.failures, known.why = again, rows, failures, why or known.why
         self._wait(known, due)
         # A tuple that has waited long for its execution would time out before the next reset of all.
         self._outcomes.reset_timeout(again)

@@ -17,6 +17,7 @@ from tuple_tree.headers import dead_letter_headers
 from tuple_tree.identities import IDENTITIES_HEADER, IdentityColumns
 from tuple_tree.names import dead_letters_topic
 from tuple_tree.payloads import encode_tuples
+from tuple_tree.process_stats import LARGEST_ERROR
 
 logger = get_logger("spout_sdk.bolt")
 
@@ -48,6 +49,8 @@ class DeadLetters:
         large with the added headers, only these are sent: they have its position.
         """
         self._counters.dead_letters += 1
+        place = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
+        self._counters.last_dead_letter = f"{place}, {error.reason}: {error.detail}"[:LARGEST_ERROR]
         topic, partition, offset = str(record.topic()), record.partition(), record.offset()
         at = (topic, -1 if partition is None else partition, -1 if offset is None else offset)
         headers = dead_letter_headers(*at, reason=error.reason, detail=error.detail, by=self._by, index=index)

@@ -11,8 +11,10 @@ from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.kafka_spout.partitions import Fetched, OwnedPartitions, SourcePartition
 from spout_sdk.records import MadeRecord, Record
+from spout_sdk.statistics.stats import NOT_FAILED, MostFailed
 from tuple_tree.errors import WireError
 from tuple_tree.messages import FailReason
+from tuple_tree.process_stats import LARGEST_ERROR
 
 ROUND: Final = 200  # messages that are read again in one round, at most
 REACH: Final = 1_000  # offsets of a partition between the first and the last of these
@@ -45,6 +47,9 @@ class Replays:
     messages; messages that have failed often, which cost calls; and messages whose last tree has timed out, which cost
     a tree for a whole message timeout. The last two share calls with new messages, and each may have a quarter of the
     trees.
+
+    Attributes:
+        most_failed: the message that has failed most often, until it ends.
     """
 
     def __init__(
@@ -66,12 +71,20 @@ class Replays:
         self._most_open = 1
         self._is_fetching = False
         self._turn = 0
+        self.most_failed = NOT_FAILED
+        self._most_failed = -1  # its key
 
     def failed(self, key: int, failure: Failure, now: float) -> None:
         """Counts a failure of a message, which is due later, or is given up."""
         self._close(key)
         each, offset = self._partitions.at(key)
         failures = each.failed(offset)
+        if failures >= self.most_failed.times:
+            why = failure.message or failure.reason.word
+            self.most_failed = MostFailed(
+                f"{each.at} offset {offset}", failures, why[:LARGEST_ERROR], failure.component
+            )
+            self._most_failed = key
         delay = self._policy.delay(failures)
         if failure.reason in _HANGS:
             self._hanging.add(key)
@@ -87,11 +100,15 @@ class Replays:
         """Ends messages whose trees were fully processed."""
         for key in self._open.keys() & keys if self._open else ():
             self._close(key)
+        if self._most_failed >= 0 and self._most_failed in keys:
+            self._forget_most_failed()
         self._partitions.all_done(keys)
 
     def done(self, key: int) -> None:
         """Ends a message that was skipped, has become a dead letter, or has a delivered outcome."""
         self._close(key)
+        if key == self._most_failed:
+            self._forget_most_failed()
         self._given_up.pop(key, None)
         self._partitions.done(key)
 
@@ -163,6 +180,9 @@ class Replays:
             return self._queues[_HANGING]
         each, offset = self._partitions.at(key)
         return self._queues[_FIRST if each.failures(offset) < _OFTEN else _FREQUENT]
+
+    def _forget_most_failed(self) -> None:
+        self.most_failed, self._most_failed = NOT_FAILED, -1
 
     def _wait(self, key: int, due: float) -> None:
         heappush(self._queue(key).waiting, (due, key))

@@ -28,6 +28,7 @@ from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout
 from spout_sdk.records import Record
 from spout_sdk.spouts.adapters import SpoutAdapter, adapter_of
 from spout_sdk.spouts.spout_task import SpoutTask
+from spout_sdk.statistics.stats import MostFailed
 from tuple_tree.commit_metadata import REFRESH_SECONDS, Commit
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import WireError
@@ -156,6 +157,10 @@ class SourceTask(SpoutAdapter):
         # Messages that have ended, and whose outcomes are not delivered yet, are neither open trees nor emitted again.
         ended = 0 if self._outcomes is None else self._outcomes.undelivered
         return max(0, sum(each.offsets.open_count for each in self._partitions) - len(self._task.open_trees) - ended)
+
+    @property
+    def most_failed(self) -> MostFailed:
+        return self._replays.most_failed
 
     def tick(self, now: float) -> None:
         """Begins to read, commits, and reads failed messages again that are due."""

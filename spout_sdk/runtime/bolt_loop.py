@@ -23,7 +23,7 @@ from spout_sdk.runtime.read_size import ReadSize
 from spout_sdk.runtime.reading_pauses import ReadingPauses
 from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
 from spout_sdk.state.process_states import process_states
-from spout_sdk.statistics.stats import NO_INPUT, Stats
+from spout_sdk.statistics.stats import NO_INPUT, Stats, worst_of
 from tuple_tree.names import tuples_topic
 from tuple_tree.timing import Stall
 
@@ -75,6 +75,7 @@ class BoltLoop(TaskLoop[BoltTask]):
             oldest_input=oldest,
             oldest_input_seconds=seconds,
             retrying=sum(task.retrying for task in list(self.tasks.values())),
+            most_failed=worst_of([task.outcomes.retries.most_failed(now) for task in list(self.tasks.values())]),
             paused_seconds=paused_seconds,
             paused_by=paused_by,
             state=self._states.stats,

@@ -18,8 +18,7 @@ from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
 from spout_sdk.spouts.spout_task import SpoutTask
-from spout_sdk.statistics.stats import Stats
-from tuple_tree.components import SpoutManifest
+from spout_sdk.statistics.stats import Stats, worst_of
 from tuple_tree.control import ControlState
 from tuple_tree.names import notices_topic
 from tuple_tree.timing import Stall
@@ -55,9 +54,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             open_source=lambda: KafkaSource(process.kafka, self._group, self._reader.member),
             is_transactional=self._transactions is not None,
         )
-        # A tree without progress gets its outcome only after the message timeout.
-        spout = process.topology.manifest.component(process.component)
-        self._work = Stall(spout.timeout_ms / 1000 if isinstance(spout, SpoutManifest) else 0.0)
+        self._work = Stall(process.topology.longest_silence(process.component))
         self._undone = "no outcome of its open trees has come"
         self._worked_at = 0.0
         self._is_replayed = True
@@ -77,7 +74,9 @@ class SpoutLoop(TaskLoop[SpoutTask]):
 
     def stats(self, stalled: Stalled = NOT_STALLED) -> Stats:
         retrying = sum(task.retrying for task in self.tasks.values())
-        return replace(super().stats(stalled), control=(self._control_state or "unknown",), retrying=retrying)
+        failed = worst_of(task.adapter.most_failed for task in list(self.tasks.values()))
+        control = (self._control_state or "unknown",)
+        return replace(super().stats(stalled), control=control, retrying=retrying, most_failed=failed)
 
     @property
     def _plain_sink(self) -> KafkaSink:

@@ -23,7 +23,7 @@ from spout_sdk.kafka.kafka_settings import KafkaSettings
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment, wall_ms
 from spout_sdk.spouts.spout_task import SpoutTask
-from spout_sdk.statistics.stats import Counters, Stats
+from spout_sdk.statistics.stats import Counters, Stats, worst_of
 from tuple_tree.names import component_group
 from tuple_tree.timing import EXECUTING, Stall
 
@@ -156,6 +156,7 @@ class TaskLoop(Loop, Generic[T]):
             (os.getpid(),),
             tuple(sorted(self.tasks)),
             sources=self._topology.kafka_sources.get(self._component, ()),
+            settings=self._topology.settings.get(self._component, {}),
             pending=self.pending,
             stalled_seconds=stalled[0],
             stalled_by=stalled[1],
@@ -182,6 +183,8 @@ class TaskLoop(Loop, Generic[T]):
             tuple(sorted(task.id.task for task in tasks)),
             pending=sum(task.inputs.open_tuples for task in tasks),
             retrying=sum(task.outcomes.retries.waiting for task in tasks),
+            most_failed=worst_of(task.outcomes.retries.most_failed(now) for task in tasks),
+            settings=self._topology.settings.get(name, {}),
             paused_seconds=seconds,
             paused_by=why,
             **self._chained[name].snapshot(),

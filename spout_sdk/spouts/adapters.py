@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spout_sdk.api.components import Failure, Spout
 from spout_sdk.errors import TopologyError
+from spout_sdk.statistics.stats import NOT_FAILED, MostFailed
 from tuple_tree.commit_metadata import Commit
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ class SpoutAdapter:
     def retrying(self) -> int:
         """How many messages wait to be emitted again; 0 if the SDK does not replay the messages of this spout."""
         return 0
+
+    @property
+    def most_failed(self) -> MostFailed:
+        """The message that has failed most often; an empty one if the SDK does not replay the spout's messages."""
+        return NOT_FAILED
 
     def tick(self, now: float) -> None:
         """Does the work that is due at a time of the task's clock."""

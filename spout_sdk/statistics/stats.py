@@ -1,9 +1,9 @@
 """Statistics of the processes of a component: live counters, and snapshots of them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from spout_sdk.errors import SpoutSdkError
 from spout_sdk.statistics.state_stats import StateStats, merged_states
@@ -61,6 +61,8 @@ class Counts:
     )
     failed: dict[str, int] = field(default_factory=dict)  # trees or inputs, by `FailReason.word`
     last_error: str = ""  # the last error, in one line
+    last_failure: str = ""  # why a bolt failed its last input
+    last_dead_letter: str = ""  # the record of the last dead letter, and why it became one
     complete_latency: LatencyHistogram = field(
         default_factory=LatencyHistogram, metadata=_latency("From emit to ack.", range(10, 28), of_spouts=True)
     )  # 1 ms to 134 s
@@ -70,6 +72,32 @@ class Counts:
     process_latency: LatencyHistogram = field(
         default_factory=LatencyHistogram, metadata=_latency("From execute to ack; of one call in 20.", _SHORT)
     )
+
+
+class MostFailed(NamedTuple):
+    """The tuple of a bolt that has failed most often and is executed again, or the message of a `KafkaSpout`.
+
+    Attributes:
+        place: its record, as `topic[partition] offset N`; empty if none has failed.
+        times: how often it has failed.
+        error: its last failure.
+        component: what failed it.
+        seconds: since its first failure; 0 for a message.
+    """
+
+    place: str = ""
+    times: int = 0
+    error: str = ""
+    component: str = ""
+    seconds: float = 0.0
+
+
+NOT_FAILED: Final = MostFailed()
+
+
+def worst_of(failed: Iterable[MostFailed]) -> MostFailed:
+    """The one that has failed most often."""
+    return max(failed, key=lambda each: each.times, default=NOT_FAILED)
 
 
 @dataclass(slots=True)
@@ -105,10 +133,11 @@ class Counters(Counts):
         self.errors += 1
         self.last_error = describe(error)[:LARGEST_ERROR]
 
-    def count_failed(self, reason: FailReason) -> None:
-        """Counts a failed tree or input."""
+    def count_failed(self, reason: FailReason, why: str = "") -> None:
+        """Counts a failed tree, or an input with the reason of its bolt."""
         word = reason.word
         self.failed[word] = self.failed.get(word, 0) + 1
+        self.last_failure = why[:LARGEST_ERROR]
 
     def snapshot(self) -> dict[str, Any]:
         """A copy of the counters, for `Stats`."""
@@ -138,6 +167,8 @@ class Stats(Counts):
         retrying: for a bolt, the number of tuples that wait to be executed again, which `pending` includes; for a
             `KafkaSpout`, the number of open messages without a tree, which `pending` does not include: they are emitted
             again, or become dead letters.
+        most_failed: the tuple or message that has failed most often and is tried again.
+        settings: settings of the component's code that a reader needs to judge it, as `Topology.settings` has them.
         control: for a spout, the requested states that its processes have read; empty for bolts.
         paused_seconds: for a bolt, seconds for which a task has paused because its calls raise; 0 if none has.
         paused_by: the paused task, the exception, and when it tries again; empty if none has paused.
@@ -173,6 +204,8 @@ class Stats(Counts):
         "Tuples of a bolt that wait to be executed again; failed messages of a spout.",
         default=0,
     )
+    most_failed: MostFailed = NOT_FAILED
+    settings: Mapping[str, int] = field(default_factory=dict)
     control: tuple[str, ...] = ()
     # The calls of the task raise: its inputs are kept, and only a single call is tried from time to time.
     paused_seconds: float = metric_field(
@@ -226,6 +259,8 @@ class Stats(Counts):
             pids=self.pids + other.pids,
             tasks=tuple(sorted({*self.tasks, *other.tasks})),
             sources=other.sources or self.sources,
+            most_failed=worst_of((self.most_failed, other.most_failed)),
+            settings=other.settings or self.settings,
             control=tuple(sorted({*self.control, *other.control})),
             oldest_input=oldest.oldest_input,
             oldest_input_seconds=oldest.oldest_input_seconds,
@@ -243,7 +278,7 @@ class Stats(Counts):
         """The statistics after the process has ended: counts, without pids, tasks and open inputs."""
         ended = replace(self, pids=(), tasks=(), pending=0, unread=0, task_waiting={})
         ended = replace(ended, retrying=0, control=(), paused_seconds=0.0, paused_by="", state=None)
-        ended = replace(ended, execute_seconds=0.0, execute_at="")
+        ended = replace(ended, execute_seconds=0.0, execute_at="", most_failed=NOT_FAILED)
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -273,6 +308,8 @@ class Stats(Counts):
                     read[name] = LatencyHistogram({int(bucket): int(count) for bucket, count in value.items()})
                 case dict():
                     read[name] = {str(word): int(count) for word, count in value.items()}
+                case MostFailed():
+                    read[name] = MostFailed(*value)
                 case tuple():
                     read[name] = tuple(value)
                 case None if value is not None:

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from inspection.health.calls import check_executes, check_failing, check_inputs
+from inspection.health.calls import check_executes, check_failing, check_inputs, check_retries
 from inspection.health.findings import Finding, exit_code
 from inspection.health.lag_checks import check_lag, has_explained_lag
-from inspection.health.messages import check_open_messages
+from inspection.health.messages import check_dead_letters, check_late, check_open_messages
 from inspection.health.observation import LagChange, Observation, OpenMessage
 from inspection.health.processes import check_ackers, check_groups, check_idle
 from inspection.health.verdict import judge
-from tests.manifests import chained, spout
+from tests.manifests import bolt, chained, spout
 from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.doctor.cases import lag_change, manifest, snapshot, summaries, topology
 from tuple_tree.manifest import Manifest
@@ -145,11 +145,12 @@ def test_a_partition_without_progress_is_a_warning() -> None:
 
 
 def test_a_bolt_that_fails_all_its_tuples_is_a_problem() -> None:
-    failing = reporting(failing=True, failed_per_second=812.0, last_error="ValueError: a bad word")
+    other = {"last_error": "TimeoutError: of a tuple that is retried"}
+    failing = reporting(failing=True, failed_per_second=812.0, last_failure="ValueError: a bad word", **other)
     (finding,) = found = list(check_failing(failing))
     assert summaries(found) == [("problem", "failures", "split")]
     assert "Bolt split fails all its tuples, 812.0 a second, and acks none" in finding.found
-    assert finding.found.endswith("The last exception: ValueError: a bad word.")
+    assert finding.found.endswith("The last reason: ValueError: a bad word.")
     assert judge(failing) == [finding]
     assert exit_code(found, strict=False) == 2
     assert finding.component == "split"
@@ -187,3 +188,105 @@ def test_what_a_bolt_holds_is_no_lag() -> None:
     assert "and does 100 a second: it needs 90 s" in late.found
     # With an offset that moves, commits have the rate.
     assert lags(lag_change(after=3_001), of=reporting(unread=3_001, executed_per_second=9_000.0)) != []
+
+
+PLACE = "words.tuples.split[0] offset 12"
+FAILED = {"place": PLACE, "times": 9, "error": "ValueError: a bad word", "component": "split", "seconds": 31.0}
+
+
+def test_a_call_within_its_time_limit_is_no_finding_and_advice_fits_what_holds_the_input() -> None:
+    late: dict[str, Any] = {"oldest_input": PLACE, "oldest_input_seconds": 90.0}
+    assert list(check_inputs(reporting(**late, settings={"time_limit_ms": 150_000, "concurrency": 8}))) == []
+    (plain,) = check_inputs(reporting(**late))
+    assert "window" not in plain.remedy
+    assert "The bolt has to ack or fail each input" in plain.remedy
+    (held,) = check_inputs(reporting(**late, in_windows=3))
+    assert "does its source pause" in held.remedy
+    (hangs,) = check_inputs(reporting(**{**late, "oldest_input_seconds": 181.0}, settings={"time_limit_ms": 150_000}))
+    assert hangs.subject == "split"
+    # Its chained bolts work on its inputs.
+    made = manifest_of(spout("lines"), bolt("split", "lines", streams=spout("lines").streams), chained("keep", "split"))
+    limited = {"keep": {"settings": {"time_limit_ms": 150_000}}, "split": late}
+    assert list(check_inputs(observed(made, **limited))) == []
+
+
+def test_only_a_tuple_that_fails_again_and_again_is_reported_as_such() -> None:
+    """A service that fails 3 % of its calls always has some tuples that wait for a retry."""
+    busy = reporting(
+        retrying=6, oldest_input=PLACE, oldest_input_seconds=29.0, most_failed={**FAILED, "times": 2, "seconds": 1.0}
+    )
+    busy.components["split"]["recent"]["retried"] = 400
+    assert judge(busy) == []
+    again = reporting(retrying=1, most_failed=FAILED, oldest_input=PLACE, oldest_input_seconds=31.0)
+    (finding,) = judge(again)
+    assert (finding.check, finding.component) == ("retries", "split")
+    assert f"the tuple at {PLACE} again and again, for 31 s: it has failed 9 times" in finding.found
+    assert "the last time with ValueError: a bad word." in finding.found
+    assert "RetryPolicy(max_retries=" in finding.remedy
+    (limited,) = check_retries(reporting(retrying=1, most_failed=FAILED, settings={"max_retries": 15}))
+    assert limited.found.endswith("Its RetryPolicy gives it up after 15 retries.")
+    assert "max_retries" not in limited.remedy
+
+
+def test_a_finding_about_a_dead_letter_has_the_error_of_that_one() -> None:
+    made = reporting(last_error="TimeoutError: of another tuple", last_dead_letter=f"{PLACE}, exception: a bad word")
+    made.components["split"]["recent"]["dead_letters"] = 1
+    (finding,) = check_dead_letters(made)
+    assert finding.found.endswith(f"in the last minute. The last one: {PLACE}, exception: a bad word.")
+
+
+def test_a_finding_about_a_message_has_the_failure_of_that_message() -> None:
+    open_ = OpenMessage("words.lines", "text", 3, 1_000, 12, 61.4, 299, 2)
+    failed = {**FAILED, "place": "text[3] offset 1000"}
+
+    def finding(most_failed: dict[str, Any], **figures: Any) -> Finding:
+        others = {"split": {"last_error": "TimeoutError: of another", "last_failure": "of another"}}
+        of = observed(None, lines={"most_failed": most_failed, **figures}, **others)
+        (found,) = check_open_messages(replace(of, open_messages=(open_,)))
+        assert "of another" not in found.found
+        return found
+
+    assert (
+        "and is 61 s old, the last time in bolt split with ValueError: a bad word: the offset" in finding(failed).found
+    )
+    assert finding(failed).component == "split"
+    assert finding({**failed, "place": "text[2] offset 1000"}).component == "lines"
+    assert "A KafkaSpout with max_retries" in finding(failed).remedy
+    limited = finding(failed, settings={"max_retries": 15}).remedy
+    assert limited.endswith("It becomes a dead letter after 15 retries, as its RetryPolicy says.")
+
+
+def test_a_bolt_that_works_again_is_no_finding_about_the_process_before() -> None:
+    ended: dict[str, Any] = {
+        "ended_by": "ValueError: a bad word",
+        "ended_seconds_ago": 53.0,
+        "ended_times": 1,
+        "youngest_seconds": 12.0,
+    }
+    works = {**ended, "owned_tasks": 2, "executed_per_second": 730.0}
+    assert judge(reporting(**works)) == []
+    (again,) = check_groups(reporting(**{**works, "ended_times": 4}))
+    assert "has ended 4 times in the last minute, the last time 53 s ago, by an error: ValueError" in again.found
+    for down in (reporting(**ended, owned_tasks=0), with_members(reporting(**ended), split=0)):
+        (finding,) = check_groups(down)
+        assert "has ended 53 s ago, by an error: ValueError" in finding.found
+
+
+def test_late_tuples_that_go_to_a_stream_are_no_finding() -> None:
+    def late(**figures: Any) -> list[Finding]:
+        of = reporting(**figures)
+        of.components["split"]["recent"].update({"late_tuples": 300, "executed": 1_000})
+        return [*check_late(of)]
+
+    assert summaries(late()) == [("warning", "late-tuples", "split")]
+    assert late(settings={"late_stream": 1}) == []
+
+
+def test_a_remedy_that_is_set_already_is_not_proposed() -> None:
+    much = lag_change(after=4_000)
+    (few,) = lags(much, of=reporting(processes=1))
+    assert few.remedy.startswith(
+        "Start more processes, up to its 2 tasks, make its execute faster, or wait in an Async"
+    )
+    (all_,) = lags(much, of=reporting(processes=2, settings={"concurrency": 8}))
+    assert all_.remedy.startswith("Declare more tasks, make its execute_async faster, or raise its concurrency, 8")

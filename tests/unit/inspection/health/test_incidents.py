@@ -5,6 +5,7 @@ has the same on a real Kafka.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -134,13 +135,13 @@ def run_with_poison(watched: Watched, service: Service) -> None:
 def test_a_poison_message(service: Service) -> None:
     watched = shop()
     run_with_poison(watched, service)
-    assert_found(watched, "open-messages", "price", f"{SOURCE}[1] offset 52", "no price in it", "max_retries")
+    assert_found(watched, "open-messages", "price", f"{SOURCE}[1] offset 52", "in bolt price with", "no price in it")
 
 
 def test_a_poison_message_that_its_task_retries(service: Service) -> None:
     watched = shop(on_exception="retry", retry=RetryPolicy(max_delay=1.0))
     run_with_poison(watched, service)
-    assert_found(watched, "retries", "price", "executes 1 tuple again and again", "no price in it")
+    assert_found(watched, "retries", "price", "the tuple at shop.tuples.price[", "no price in it", "max_retries")
 
 
 def test_an_execute_that_hangs(service: Service) -> None:
@@ -234,6 +235,37 @@ def test_a_lag_grows() -> None:
     rate = 50
     watched.run(35)
     assert_found(watched, "lag", "orders", "Group shop.orders has a lag of", "it grows", "max_spout_pending")
+
+
+@pytest.mark.parametrize("limit_ms", [0, 150_000])
+def test_a_call_within_the_time_limit_of_its_bolt_is_no_incident(limit_ms: int) -> None:
+    """No tree of the spout ends for three message timeouts."""
+
+    class Ask(Bolt):
+        """Waits for an answer that does not come, and keeps its trees alive, as an `AsyncBolt` does."""
+
+        def prepare(self, _context: Any, collector: OutputCollector) -> None:
+            self.collector = collector
+
+        def execute(self, tuple_: Tuple) -> None:
+            asked.append((self.collector, tuple_))
+
+    asked: list[tuple[OutputCollector, Tuple]] = []
+
+    def load(second: int) -> list[bytes]:
+        for collector, tuple_ in asked:
+            collector.reset_timeout(tuple_)
+        return [b"one"] if second == BEFORE else []
+
+    settings = {"book": {"time_limit_ms": limit_ms}}
+    topology = replace(shop(last=Ask).topology, settings=settings if limit_ms else {})
+    watched = Watched(topology, load)
+    watched.run(BEFORE + 95)
+    assert len(asked) == 1
+    # A client in memory does not report that no record is unread.
+    findings = (each for second in watched.seen for each in second if each.check != "lag")
+    found = {(each.check, each.component) for each in findings}
+    assert found == (set() if limit_ms else {("inputs", "book"), ("stalled", "orders")})
 
 
 @pytest.mark.parametrize("minutes", [3, pytest.param(60, marks=pytest.mark.exhaustive)])
