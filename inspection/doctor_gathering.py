@@ -14,6 +14,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from inspection.doctor.facts import Facts, TopologyFacts
+from inspection.doctor.topic_checks import unknown_topics
 from inspection.health.lags import GroupLag, Lags, lag_changes_between
 from inspection.health.limits import RECENT_SECONDS
 from inspection.health.observation import Observation, OpenMessage
@@ -124,6 +125,7 @@ class _Gathering:
                         spout: other_writers(status.manifest, spout, published)
                         for spout in status.manifest.outcome_topics
                     },
+                    self._strangers(topics, status.manifest),
                 )
                 for status in statuses
             ),
@@ -158,6 +160,12 @@ class _Gathering:
     def _held(self, manifest: Manifest) -> tuple[OpenMessage, ...]:
         """The open messages at committed offsets of sources that have failed often, or are some of very many."""
         return OpenMessages(self._kafka).of(self._status.sources(manifest))
+
+    def _strangers(self, topics: Iterable[str], manifest: Manifest) -> dict[str, int]:
+        """See `TopologyFacts.strangers`."""
+        groups = unknown_topics(topics, manifest)
+        members = self._status.members(groups.values())
+        return {topic: count for topic, group in groups.items() if (count := members[group])}
 
     def _descriptions(self, status: TopologyStatus) -> dict[Place, bytes]:
         """The records that describe changelogs; see `TopologyFacts.abouts`."""

@@ -72,6 +72,7 @@ class ComponentView(TypedDict):
     retrying: int  # tuples of a bolt that wait to be executed again; open messages of a `KafkaSpout` without a tree
     most_failed: MostFailedView | None  # what has failed most often and is tried again
     settings: dict[str, int]  # of its code, such as `time_limit_ms` and `max_retries`
+    programs: list[str]  # of the processes: fingerprints of the streams and groupings of their code
     control: list[str]  # the requested states that the processes of a spout have read
     failing: bool  # whether a bolt fails all that it executes
     max_pending: int | None  # trees that the owned tasks of a spout may have open
@@ -284,6 +285,7 @@ class TopologyView:
             "retrying": held.retrying,
             "most_failed": cast(MostFailedView, held.most_failed._asdict()) if held.most_failed.times else None,
             "settings": dict(total.settings),
+            "programs": list(held.programs),
             "control": list(held.control),
             "failing": is_bolt and is_failing(count("acked"), sum(total.failed.values()), rate("acked"), failed),
             "max_pending": owned * component.max_pending if isinstance(component, SpoutManifest) and owned else None,

@@ -9,6 +9,7 @@ from tuple_tree.components import BoltManifest, Component, StateManifest, Subscr
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.outcomes import other_writers
+from tuple_tree.program import are_strangers, fingerprint
 from tuple_tree.streams import Stream
 from tuple_tree.topics import topic_specs
 
@@ -37,10 +38,12 @@ class Running:
     Attributes:
         processes: component → how many processes report statistics.
         lags: bolt → records of its inbox that are not done; without a bolt whose lag is not known.
+        programs: component → fingerprints of the code of its processes, where they report them.
     """
 
     processes: Mapping[str, int] = field(default_factory=dict)
     lags: Mapping[str, int] = field(default_factory=dict)
+    programs: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 def change_plan(
@@ -50,6 +53,7 @@ def change_plan(
     running: Running,
     *,
     force: bool = False,
+    replace: bool = False,
 ) -> list[Step]:
     """The steps from a published manifest to another one, in the order in which they are safe.
 
@@ -59,8 +63,10 @@ def change_plan(
         topics: names of the topics that exist.
         running: what runs.
         force: whether changes that running processes misunderstand are made all the same.
+        replace: whether another program of the same name is replaced.
     """
-    refused = [] if published is None else _refused(published, manifest, running, force=force)
+    others = [] if published is None or replace else [*_other_programs(published, manifest, running)]
+    refused = others or ([] if published is None else _refused(published, manifest, running, force=force))
     if refused:
         return [Step("refused", text) for text in refused]
     new = [spec for spec in topic_specs(manifest) if spec.name not in topics]
@@ -76,6 +82,8 @@ def change_plan(
         ]
     if published == manifest:
         return [*steps, Step("command", f"publish the manifest of {manifest.topology}, which has not changed")]
+    if published is not None and are_strangers(published, manifest):
+        steps.append(Step("command", f"replace another program: {_lost(published, running)}"))
     steps.append(Step("command", f"publish the manifest of {manifest.topology}"))
     todo = [] if published is None else _todo(published, manifest, running)
     return [*steps, *(Step("user", text) for text in todo)]
@@ -135,6 +143,38 @@ def _refused(published: Manifest, manifest: Manifest, running: Running, *, force
                 f"nothing is open: see {HOW_TO}. --force publishes it all the same"
             )
     return found
+
+
+def _other_programs(published: Manifest, manifest: Manifest, running: Running) -> Iterable[str]:
+    """Refusals to take over the name of another program, or of processes whose code is not the published one."""
+    topology, names = manifest.topology, ", ".join(each.name for each in published.components)
+    if are_strangers(published, manifest):
+        yield (
+            f"another program has this name: it has the components {names}, and your code has none of them. Give your "
+            f"topology another name. --replace publishes it all the same: {_lost(published, running)}"
+        )
+        return
+    known = {fingerprint(published), fingerprint(manifest)}
+    if others := [name for name, programs in running.programs.items() if not known.issuperset(programs)]:
+        yield (
+            f"processes run with code that is neither the published one nor yours: {_counted(others, running)}. "
+            f"Restart them with the published code, or stop them: acker topologies stop {topology} --wait; then repeat "
+            "this command. --replace publishes yours all the same: what these processes send may become dead letters"
+        )
+
+
+def _lost(published: Manifest, running: Running) -> str:
+    """What is lost with a program that is replaced, in words."""
+    lags = [f"{name}: {lag}" for name, lag in running.lags.items() if lag]
+    states = [bolt.name for bolt in published.bolts if bolt.state is not None]
+    words = [f"the records in its inboxes are not processed ({', '.join(lags) or 'none waits'})"]
+    if states:
+        words.append(f"the states of {', '.join(states)} are not used")
+    words.append("its open messages get no outcome")
+    runs = [name for name in running.processes if running.processes[name]]
+    if runs:
+        words.append(f"its processes run ({_counted(runs, running)}) until you stop them")
+    return f"{'; '.join(words)}. Its topics stay until you delete them"
 
 
 def _other_partitions(published: Manifest, manifest: Manifest) -> Iterable[str]:

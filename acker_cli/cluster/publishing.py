@@ -19,7 +19,9 @@ logger = get_logger(__name__)
 _BACK_SECONDS: Final = 15.0  # a process counts as gone before
 
 
-def planned(kafka: KafkaSettings, catalogue: Catalogue, manifest: Manifest, *, force: bool) -> list[Step]:
+def planned(
+    kafka: KafkaSettings, catalogue: Catalogue, manifest: Manifest, *, force: bool, replace: bool = False
+) -> list[Step]:
     """The steps by which a manifest is published.
 
     A user who may not read the published manifest, or the statistics, is warned of that.
@@ -34,10 +36,10 @@ def planned(kafka: KafkaSettings, catalogue: Catalogue, manifest: Manifest, *, f
         if isinstance(found, Manifest):
             published = found
             if published != manifest:
-                running = Running(_processes(kafka, topics, published), _lags(kafka, topics, published))
+                running = _running(kafka, topics, published)
     except BrokerError as error:
         logger.warning("it is not known whether %s has changed under running processes: %s", manifest.topology, error)
-    return [*change_plan(published, manifest, topics, running, force=force), *sharing]
+    return [*change_plan(published, manifest, topics, running, force=force, replace=replace), *sharing]
 
 
 def grown_inboxes(catalogue: Catalogue, manifest: Manifest) -> dict[str, int]:
@@ -54,14 +56,16 @@ def check_accepted(topology: str, steps: list[Step]) -> None:
         raise CliError(f"topology {topology} was not changed: {'; '.join(refused)}")
 
 
-def _processes(kafka: KafkaSettings, topics: Mapping[str, int], published: Manifest) -> Mapping[str, int]:
-    """Component → its processes that report statistics, in the SDK or in Spark."""
+def _running(kafka: KafkaSettings, topics: Mapping[str, int], published: Manifest) -> Running:
+    """The processes that report statistics, in the SDK or in Spark, and the lags of inboxes."""
+    lags = _lags(kafka, topics, published)
     if stats_topic(published.topology) not in topics:
-        return {}
+        return Running(lags=lags)
     with closing(Observer(kafka, published, _BACK_SECONDS)) as observer:
         observer.read_statistics()
-        components = observer.snapshot()["components"]
-    return {each["name"]: each["processes"] for each in components if each["processes"]}
+        alive = [each for each in observer.snapshot()["components"] if each["processes"]]
+    programs = {each["name"]: each["programs"] for each in alive}
+    return Running({each["name"]: each["processes"] for each in alive}, lags, programs)
 
 
 def _lags(kafka: KafkaSettings, topics: Mapping[str, int], published: Manifest) -> dict[str, int]:

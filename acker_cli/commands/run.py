@@ -25,6 +25,7 @@ def run(
         "TOPIC=FILE",
         "With --local: write each line of a file, or - for standard input, into a source topic; repeatable.",
     ),
+    force: bool = flag("--force", "Run even if the published manifest has other streams or groupings than the code."),
     dashboard: bool = flag(
         "--dashboard", "Serve the dashboard as well, at the address in the settings of [bold]acker dashboard[/]."
     ),
@@ -71,7 +72,7 @@ def run(
             cleaning.enter_context(feeding(kafka, feeds, view.console))
         else:
             kafka = loaded.cluster()
-            check_cluster(kafka, topology.manifest, component)
+            check_cluster(kafka, topology.manifest, component, force=force)
         if local and not loaded.settings.is_embedded:
             view.note("--local: runs on an embedded broker, not on the cluster of kafka.bootstrap.servers")
         view.note(f"running {topology.name} on {kafka['bootstrap.servers']}; Ctrl-C stops it")

@@ -38,6 +38,7 @@ def create(
         "--create-sources",
         min=1,
     ),
+    replace: bool = flag("--replace", "Replace another program that has the same name."),
     force: bool = flag("--force", "Publish changed fields, codecs or guarantees even if processes are running."),
     json_: bool = JSON,
 ) -> None:
@@ -45,7 +46,8 @@ def create(
 
     Existing topics are checked and not changed. Acker workers start to serve the topology by its manifest. If it is
     already published, the command prints the steps of the change: its own, and then yours, such as processes to
-    restart. A change that running processes do not support is rejected without any effect; exit code 1.
+    restart. A change that running processes do not support is rejected without any effect, and so is code that has no
+    component of the published topology, which is another program of that name; exit code 1.
     """
     from acker_cli.cluster.change_plan import Step
     from acker_cli.cluster.publishing import check_accepted, grown_inboxes, planned
@@ -63,7 +65,7 @@ def create(
     copies = loaded.settings.topics.replication_factor
     if wait:
         catalogue.await_brokers(max(1, copies), wait)
-    steps = planned(kafka, catalogue, manifest, force=force)
+    steps = planned(kafka, catalogue, manifest, force=force, replace=replace)
     known = catalogue.topics()
     missing = {topic: use for topic, use in _topics_of_users(topology).items() if topic not in known}
     others = dict.fromkeys(missing, create_sources) if create_sources else {}

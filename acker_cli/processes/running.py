@@ -31,6 +31,7 @@ from spout_sdk.runtime.process import collect_rarely
 from spout_sdk.statistics.metrics import ComponentCollector
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group
+from tuple_tree.program import differences
 from tuple_tree.topics import topic_specs
 
 logger = get_logger(__name__)
@@ -113,8 +114,13 @@ def _head_of(manifest: Manifest, component: str) -> str:
     return "" if head == component else head
 
 
-def check_cluster(kafka: KafkaSettings, manifest: Manifest, component: str | None = None) -> None:
-    """Checks the topics of a topology, or those of one component."""
+def check_cluster(
+    kafka: KafkaSettings, manifest: Manifest, component: str | None = None, *, force: bool = False
+) -> None:
+    """Checks the topics of a topology, or those of one component, and its code against the published manifest.
+
+    With `force` code runs that has other streams or groupings.
+    """
     specs = [spec for spec in topic_specs(manifest) if not spec.optional]
     if component is None:
         catalogue = Catalogue(kafka, group=acker_group(manifest.topology))
@@ -127,7 +133,15 @@ def check_cluster(kafka: KafkaSettings, manifest: Manifest, component: str | Non
     problems = catalogue.problems(specs)
     if problems:
         raise problems[0]
-    if catalogue.manifests().get(manifest.topology) != manifest:
+    published = catalogue.manifests().get(manifest.topology)
+    others = differences(manifest, published, component) if isinstance(published, Manifest) else []
+    if others and not force:
+        raise SettingsError(
+            f"the published manifest of {manifest.topology} is not that of your code: {'; '.join(others)}. If your "
+            "code is newer, publish it: acker topics create MODULE:TOPOLOGY; if it is another program, give it another "
+            "name. --force runs it all the same"
+        )
+    if published != manifest:
         logger.warning(
             "the cluster has another manifest of %s than your code; publish yours: acker topics create MODULE:TOPOLOGY",
             manifest.topology,

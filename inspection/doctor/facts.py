@@ -24,6 +24,8 @@ class TopologyFacts:
     declared: Manifest | None = None  # the manifest of the code, if the doctor was given the code
     # Spout → topology and name of the others that write their outcomes to the same topic.
     other_writers: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    # Topic of a component that is not in the manifest → members of its group, if there are any.
+    strangers: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def manifest(self) -> Manifest:

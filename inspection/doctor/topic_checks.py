@@ -9,13 +9,14 @@ from confluent_kafka import TopicPartitionInfo
 
 from inspection.doctor.facts import TopologyFacts
 from inspection.health.findings import Check, Finding, Severity
-from inspection.notation import show_writers
+from inspection.notation import counted, show_writers
 from kafka_clients.access import VIEWER, remedy
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import (
     TOPOLOGIES_TOPIC,
     acks_topic,
+    component_group,
     dead_letters_topic,
     notices_topic,
     state_topic,
@@ -194,6 +195,14 @@ def check_leftovers(facts: TopologyFacts) -> Iterator[Finding]:
                 f"{facts.manifest.head(chained[name]).name}: its records are not read.",
                 "Delete it when no process with the earlier code runs any more.",
             )
+        elif members := facts.strangers.get(name):
+            yield _check("leftovers", name).problem(
+                f"belongs to no component of the manifest of {topology}, and its group has "
+                f"{counted(members, 'member')}: another program of that name was published, or processes of earlier "
+                "code run.",
+                "Stop these processes if their code is the earlier one. Else publish their manifest again, with acker "
+                "topics create MODULE:TOPOLOGY --replace, and give the other program another name.",
+            )
         elif name not in wanted and name.startswith(f"{topology}.") and kind in _KINDS:
             yield _check("leftovers", name).warning(
                 f"belongs to no component of the manifest of {topology}: its records are not read.",
@@ -210,6 +219,18 @@ def check_outcomes(facts: TopologyFacts) -> Iterator[Finding]:
                 "its spout. Records without them, of version 0.2 or earlier, are not used.",
                 "Check that the readers of the topic compare the headers, or give each topology a topic of its own.",
             )
+
+
+def unknown_topics(topics: Iterable[str], manifest: Manifest) -> dict[str, str]:
+    """The topics of components that are not in the manifest, each with the group that reads it."""
+    begins = [f"{manifest.topology}.{kind}." for kind in ("tuples", "notices")]
+    known = {each.name for each in manifest.components}
+    return {
+        name: component_group(manifest.topology, component)
+        for name in topics
+        for begin in begins
+        if name.startswith(begin) and (component := name.removeprefix(begin)) not in known
+    }
 
 
 def component_of(topic: str, manifest: Manifest) -> str | None:

@@ -25,6 +25,7 @@ from spout_sdk.records import Clock, Entropy, Sink, TaskEnvironment, wall_ms
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters, Stats, worst_of
 from tuple_tree.names import component_group
+from tuple_tree.program import fingerprint
 from tuple_tree.timing import EXECUTING, Stall
 
 T = TypeVar("T", BoltTask, SpoutTask)
@@ -86,6 +87,7 @@ class TaskLoop(Loop, Generic[T]):
     ) -> None:
         self._topology, self._component = process.topology, process.component
         self._clock, self._on_tick, self._stopping = process.clock, process.on_tick, process.stopping
+        self._programs = (fingerprint(process.topology.manifest),)
         self._group = component_group(process.topology.name, process.component)
         self._sink = sink
         self._environment = process.environment(sink)
@@ -157,6 +159,7 @@ class TaskLoop(Loop, Generic[T]):
             tuple(sorted(self.tasks)),
             sources=self._topology.kafka_sources.get(self._component, ()),
             settings=self._topology.settings.get(self._component, {}),
+            programs=self._programs,
             pending=self.pending,
             stalled_seconds=stalled[0],
             stalled_by=stalled[1],
@@ -185,6 +188,7 @@ class TaskLoop(Loop, Generic[T]):
             retrying=sum(task.outcomes.retries.waiting for task in tasks),
             most_failed=worst_of(task.outcomes.retries.most_failed(now) for task in tasks),
             settings=self._topology.settings.get(name, {}),
+            programs=self._programs,
             paused_seconds=seconds,
             paused_by=why,
             **self._chained[name].snapshot(),

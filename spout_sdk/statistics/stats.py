@@ -169,6 +169,7 @@ class Stats(Counts):
             again, or become dead letters.
         most_failed: the tuple or message that has failed most often and is tried again.
         settings: settings of the component's code that a reader needs to judge it, as `Topology.settings` has them.
+        programs: fingerprints of the manifests of the code that runs.
         control: for a spout, the requested states that its processes have read; empty for bolts.
         paused_seconds: for a bolt, seconds for which a task has paused because its calls raise; 0 if none has.
         paused_by: the paused task, the exception, and when it tries again; empty if none has paused.
@@ -206,6 +207,7 @@ class Stats(Counts):
     )
     most_failed: MostFailed = NOT_FAILED
     settings: Mapping[str, int] = field(default_factory=dict)
+    programs: tuple[str, ...] = ()
     control: tuple[str, ...] = ()
     # The calls of the task raise: its inputs are kept, and only a single call is tried from time to time.
     paused_seconds: float = metric_field(
@@ -261,6 +263,7 @@ class Stats(Counts):
             sources=other.sources or self.sources,
             most_failed=worst_of((self.most_failed, other.most_failed)),
             settings=other.settings or self.settings,
+            programs=tuple(sorted({*self.programs, *other.programs})),
             control=tuple(sorted({*self.control, *other.control})),
             oldest_input=oldest.oldest_input,
             oldest_input_seconds=oldest.oldest_input_seconds,
@@ -277,7 +280,7 @@ class Stats(Counts):
     def retired(self) -> "Stats":
         """The statistics after the process has ended: counts, without pids, tasks and open inputs."""
         ended = replace(self, pids=(), tasks=(), pending=0, unread=0, task_waiting={})
-        ended = replace(ended, retrying=0, control=(), paused_seconds=0.0, paused_by="", state=None)
+        ended = replace(ended, retrying=0, programs=(), control=(), paused_seconds=0.0, paused_by="", state=None)
         ended = replace(ended, execute_seconds=0.0, execute_at="", most_failed=NOT_FAILED)
         return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
 

@@ -10,6 +10,7 @@ from acker_cli.cluster.change_plan import Running, Step, change_plan, sharing_st
 from tests.manifests import bolt, chained, counting, manifest, spout
 from tuple_tree.components import OutcomesManifest, Subscription
 from tuple_tree.manifest import Manifest
+from tuple_tree.program import fingerprint
 from tuple_tree.streams import declare
 from tuple_tree.topics import topic_specs
 from tuple_tree.versions import received, unreadable
@@ -48,6 +49,38 @@ def test_a_topic_of_outcomes_that_another_topology_writes_to_is_named() -> None:
     assert step.by == "user"
     assert "topic done, to which spout a and spout a of topology b write outcomes" in step.text
     assert sharing_steps(own, {"a": own}) == []
+
+
+def test_another_program_of_the_same_name_is_refused_unless_it_is_replaced() -> None:
+    old, other = manifest(spout("a"), counting("b", "a")), manifest(spout("x"), bolt("y", "x"))
+    for running in (BUSY, Running()):
+        text = refused(old, other, running, force=True)
+        assert "another program has this name: it has the components a, b, and your code has none of them" in text
+        assert "--replace publishes it all the same" in text
+    steps = plan(old, other, BUSY, replace=True)
+    (lost,) = (step.text for step in steps if step.text.startswith("replace another program"))
+    assert "the records in its inboxes are not processed (b: 7)" in lost
+    assert "the states of b are not used" in lost
+    assert "its processes run (a (1 process), b (2 processes), c (1 process)) until you stop them" in lost
+    assert Step("user", "stop a (1 process)") in steps
+
+
+def test_processes_whose_code_is_not_the_published_one_are_in_the_way() -> None:
+    """A plan compares two manifests, and theirs is a third one."""
+    earlier = manifest(spout("a"), bolt("b", "a"))
+    old = manifest(spout("a"), bolt("b", "a", streams=(declare(["word"]),)))
+    new = manifest(spout("a"), bolt("b", "a", streams=(declare(["word"]),)), bolt("c", "b"))
+
+    def runs(*codes: Manifest) -> Running:
+        return Running({"b": 2}, {}, {"b": [fingerprint(code) for code in codes]})
+
+    assert "neither the published one nor yours: b (2 processes)" in refused(old, new, runs(earlier, old))
+    for steps in (
+        *(plan(old, new, runs(code)) for code in (old, new)),
+        plan(old, earlier, runs(earlier)),
+        plan(old, new, runs(earlier), replace=True),
+    ):
+        assert "refused" not in {step.by for step in steps}
 
 
 def test_other_partitions_are_refused_whatever_runs() -> None:

@@ -10,7 +10,7 @@ from acker_cli.processes.running import RunPlan
 from acker_cli.settings.sections import Settings
 from spout_sdk import Topology
 from tests.chained_clicks import topology
-from tests.manifests import manifest, spout
+from tests.manifests import bolt, manifest, spout
 
 
 def test_a_chained_bolt_has_no_processes_of_its_own() -> None:
@@ -45,3 +45,26 @@ def test_a_process_has_the_instance_of_the_settings(monkeypatch: pytest.MonkeyPa
     for name in ("clicks", None):
         with pytest.raises(MadeError, match="one"):
             worker.run_worker(name, {}, settings, None)
+
+
+def test_code_of_another_program_does_not_join_unless_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    published = manifest(spout("lines"), bolt("split", "lines"))
+
+    class Published:
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+
+        def check_access(self, _role: Any) -> None: ...
+
+        def problems(self, _specs: Any) -> list[Exception]:
+            return []
+
+        def manifests(self) -> dict[str, Any]:
+            return {"words": published}
+
+    monkeypatch.setattr(running, "Catalogue", Published)
+    other = manifest(spout("lines", {"word": int}), bolt("split", "lines"))
+    for component in ("split", None):
+        with pytest.raises(SettingsError, match=r"your code: its stream 'default' of 'lines' has word: str"):
+            running.check_cluster({}, other, component)
+        running.check_cluster({}, other, component, force=True)
+        running.check_cluster({}, published, component)

@@ -14,6 +14,7 @@ from inspection.doctor.topic_checks import (
     check_single_copies,
     check_states,
     check_topics,
+    unknown_topics,
 )
 from tests.manifests import chained, counting, spout
 from tests.manifests import manifest as manifest_of
@@ -93,6 +94,17 @@ def test_topics_of_removed_components_and_inboxes_of_chained_ones_are_a_warning(
     (finding,) = check_leftovers(with_topic(facts, "words.tuples.parse", []))
     assert summaries([finding]) == [("warning", "leftovers", "words.tuples.parse")]
     assert "the inbox that bolt parse had before it was chained to lines" in finding.found
+
+
+def test_a_topic_that_processes_read_is_not_to_be_deleted() -> None:
+    """Another program of the same name was published over theirs."""
+    facts = with_topic(with_topic(topology(), "words.tuples.price", []), "words.tuples.split", partitions(2))
+    assert unknown_topics(facts.topics, facts.manifest) == {"words.tuples.price": "words.price"}
+    (finding,) = check_leftovers(replace(facts, strangers={"words.tuples.price": 3}))
+    assert summaries([finding]) == [("problem", "leftovers", "words.tuples.price")]
+    assert "its group has 3 members: another program of that name was published" in finding.found
+    assert "acker topics create MODULE:TOPOLOGY --replace" in finding.remedy
+    assert "elete" not in finding.remedy
 
 
 def test_a_topic_of_outcomes_that_another_topology_writes_to_is_noted() -> None:
