@@ -38,8 +38,8 @@ from spout_sdk.topologies.checks import (
     check_ticks,
     default_tick_ms,
 )
-from spout_sdk.topologies.kafka_bolt_checks import check_kafka_bolts
 from spout_sdk.topologies.component_settings import component_settings
+from spout_sdk.topologies.kafka_bolt_checks import check_kafka_bolts
 from spout_sdk.topologies.state_checks import state_guarantees, with_states
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt
