@@ -1,7 +1,9 @@
 """The page of the package: README.md, and the project's links, for a package index.
 
 A build with `REPOSITORY_URL`, such as that of a release, makes the links and pictures of README.md absolute, in
-that repository at the tag of the version. It also adds the project's links. Any other build has README.md as it is.
+that repository at the tag of the version. It also adds the project's links. The link of the documentation, by which
+errors and findings name pages, is that of its site if `SITE_URL` is set, else that of its pages in the repository. Any
+other build has README.md as it is.
 """
 
 import os
@@ -21,11 +23,11 @@ class PageOfThePackage(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         if repository := os.environ.get("REPOSITORY_URL"):
-            at_tag = f"v{metadata['version']}"
+            at_tag, site = f"v{metadata['version']}", os.environ.get("SITE_URL")
             text = _PICTURE.sub(rf"\1{repository}/raw/{at_tag}/", text)
             text = _RELATIVE.sub(f"{repository}/blob/{at_tag}/", text)
             metadata["urls"] = {
-                "Documentation": f"{repository}/blob/{at_tag}/docs/index.md",
+                "Documentation": f"{site}/index.html" if site else f"{repository}/blob/{at_tag}/docs/index.md",
                 "Source": repository,
                 "Changelog": f"{repository}/blob/{at_tag}/CHANGELOG.md",
                 "Issues": f"{repository}/issues",

@@ -7,6 +7,7 @@ from typing import Final
 
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
+from tuple_tree.pages import page
 
 LARGEST_METADATA: Final = 4_096
 """Bytes that a broker takes: its `offset.metadata.max.bytes`, unless set otherwise."""
@@ -74,6 +75,7 @@ def read_commit_metadata(offset: int, metadata: str | None) -> Mapping[str, str]
     if version != _VERSION:
         raise CommitError(
             f"the commit at offset {offset} has metadata of version {version}, and this program reads version "
-            f"{_VERSION}: run the version that committed it, or reset the offsets of its group, see docs/upgrading.md"
+            f"{_VERSION}: run the version that committed it, or reset the offsets of its group, see "
+            f"{page('upgrading.md')}"
         )
     return texts

@@ -25,6 +25,7 @@ from tuple_tree.edge_runs import joined, split
 from tuple_tree.edges import Mixer, mix
 from tuple_tree.errors import VersionError, WireError
 from tuple_tree.ids import NO_IDS, IdColumn, pack_ids, unpack_ids
+from tuple_tree.pages import page
 
 SESSION_BYTES: Final = 16
 
@@ -195,7 +196,7 @@ class SingleObjectCodec:
         return VersionError(
             f"the {self.name} has schema fingerprint {fingerprint.hex()}, which this version does not know "
             f"({self.name} is {known}): upgrade the reader before its writers; if a version "
-            "before 0.2 wrote it, see docs/upgrading.md"
+            f"before 0.2 wrote it, see {page('upgrading.md')}"
         )
 
 

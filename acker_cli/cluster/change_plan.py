@@ -9,12 +9,12 @@ from tuple_tree.components import BoltManifest, Component, StateManifest, Subscr
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.outcomes import other_writers
+from tuple_tree.pages import page
 from tuple_tree.program import are_strangers, fingerprint
 from tuple_tree.streams import Stream
 from tuple_tree.topics import topic_specs
 
-HOW_TO: Final = "docs/how-to/change-a-topology.md"
-_SECOND: Final = f"set it back, or run a second topology: see {HOW_TO}"
+_HOW_TO: Final = "how-to/change-a-topology.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,10 @@ def change_plan(
     return [*steps, *(Step("user", text) for text in todo)]
 
 
+def _second() -> str:
+    return f"Set it back, or run a second topology: see {page(_HOW_TO)}"
+
+
 def grown_bolts(published: Manifest, manifest: Manifest) -> dict[str, int]:
     """Bolts that get more tasks, and how many: partitions of their inboxes can be added, as they have no state."""
     before = {each.name: each.tasks for each in published.inboxes}
@@ -133,14 +137,14 @@ def _refused(published: Manifest, manifest: Manifest, running: Running, *, force
             found.append(
                 f"{change.what}. Processes that must be stopped first are running ({', '.join(runs)}): acker "
                 f"topologies stop {manifest.topology} --wait drains and stops them; then repeat this command. Or keep "
-                f"the earlier one and add a second stream: see {HOW_TO}. --force publishes it all the same"
+                f"the earlier one and add a second stream: see {page(_HOW_TO)}. --force publishes it all the same"
             )
         elif waits:
             found.append(
                 f"{change.what}. Inboxes have earlier records that would become dead letters (bad-payload), or would "
                 f"not be read ({', '.join(waits)}). Start the processes with the earlier code, and acker topologies "
                 f"resume {manifest.topology}; acker topologies stop {manifest.topology} --wait then ends them when "
-                f"nothing is open: see {HOW_TO}. --force publishes it all the same"
+                f"nothing is open: see {page(_HOW_TO)}. --force publishes it all the same"
             )
     return found
 
@@ -181,7 +185,7 @@ def _other_partitions(published: Manifest, manifest: Manifest) -> Iterable[str]:
     if published.acking and manifest.acking and published.ack_partitions != manifest.ack_partitions:
         yield (
             f"ack_partitions is {manifest.ack_partitions}, and was {published.ack_partitions}: the root of a tree, "
-            f"modulo it, is the partition of its acks. {_SECOND.capitalize()}"
+            f"modulo it, is the partition of its acks. {_second()}"
         )
     before, grown = {each.name: each for each in published.heads}, grown_bolts(published, manifest)
     for each in manifest.heads:
@@ -194,7 +198,7 @@ def _other_partitions(published: Manifest, manifest: Manifest) -> Iterable[str]:
             why = "Kafka cannot remove partitions of its inbox"
         else:
             why = "its state is kept by partition, and keys would be in other ones"
-        yield f"{each.name!r} has {counted(each.tasks, 'task')}, and had {old.tasks}: {why}. {_SECOND.capitalize()}"
+        yield f"{each.name!r} has {counted(each.tasks, 'task')}, and had {old.tasks}: {why}. {_second()}"
 
 
 def _more_tasks(published: Manifest, manifest: Manifest, running: Running) -> Iterable[str]:

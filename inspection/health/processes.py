@@ -8,8 +8,10 @@ from inspection.health.observation import Observation
 from inspection.notation import counted
 from tuple_tree.components import Component
 from tuple_tree.names import acker_group, component_group
+from tuple_tree.pages import page
 
 _DISK = ("No space left on device", "ENOSPC", "disk full", "Disk quota exceeded", "disk error")
+_NO_PROGRESS = "alerts.md#nothingprogresses"
 _ACCESS = ("ACL", "authoriz", "may not be", "Authorization")
 
 
@@ -132,7 +134,7 @@ def check_stalled(observed: Observation) -> Iterator[Finding]:
             yield Check("stalled", name, component=name).problem(
                 f"{view['kind'].capitalize()} {name} has made no progress for {view['stalled_seconds']:,.0f} s: "
                 f"{view['stalled_by']}.",
-                f"See docs/alerts.md, NothingProgresses. Its log has more; its oldest tree: acker trace --oldest 1 "
+                f"See {page(_NO_PROGRESS)}. Its log has more; its oldest tree: acker trace --oldest 1 "
                 f"--topology {observed.topology}.",
             )
     for worker in observed.snapshot["workers"]:
@@ -145,7 +147,7 @@ def check_worker(topology: str, name: str, stalled_seconds: float, stalled_by: s
         yield Check("stalled", acker_group(topology)).problem(
             f"Acker worker {name} has made no progress for {stalled_seconds:,.0f} s: {stalled_by}.",
             "Check the brokers: too few in-sync replicas, a full disk, or a transaction that hangs. See "
-            "docs/alerts.md, NothingProgresses.",
+            f"{page(_NO_PROGRESS)}.",
         )
 
 

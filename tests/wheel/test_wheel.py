@@ -93,6 +93,7 @@ def test_all_links_and_pictures_of_the_page_are_absolute(page: Message) -> None:
 def test_the_page_names_the_project_its_versions_and_extras(page: Message) -> None:
     links = dict(link.split(", ") for link in page.get_all("Project-URL", []))
     assert links["Source"] == REPOSITORY
+    assert links["Documentation"] == f"{REPOSITORY}/blob/v{PROJECT['version']}/docs/index.md"
     assert {"local", "spark", "otel", "rocksdb"} <= set(page.get_all("Provides-Extra", []))
     changes, policy = (ROOT / "CHANGELOG.md").read_text(), (ROOT / "docs" / "upgrading.md").read_text()
     assert re.search(rf"^## \[{re.escape(PROJECT['version'])}\] - \d{{4}}-\d\d-\d\d$", changes, re.MULTILINE)
@@ -117,6 +118,8 @@ def test_a_new_user_installs_the_wheel_and_runs_the_first_example(wheel: Path, t
 
     version = run_here(tmp_path / "env" / "bin" / "acker", "--version")
     assert version.split() == ["acker", PROJECT["version"]]
+    named = run_here(python, "-c", "from tuple_tree.pages import page; print(page('upgrading.md'))")
+    assert named.strip() == f"{REPOSITORY}/blob/v{PROJECT['version']}/docs/upgrading.md"
     first = (ROOT / "README.md").read_text().split("To see it run")[0]
     for name, code in re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", first, re.MULTILINE | re.DOTALL):
         (work / name).write_text(code)
