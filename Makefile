@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 PARTS ?= tests/unit tests/kafka tests/spark
 WORKERS ?= 3
 
-.PHONY: help setup demo test test-all test-oldest-spark test-container test-cluster test-faults chaos lint types format wheel docs docs-serve bench bench-setup bench-guard bench-report screenshots clean
+.PHONY: help setup demo test test-all test-oldest-spark test-container test-cluster test-faults chaos lint types format wheel docs docs-serve reference bench bench-setup bench-guard bench-report screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ format: $(READY) ## Format the code
 
 wheel: $(READY) ## Build the wheel, and check its content
 	$(BIN)/pytest tests/wheel
+
+reference: $(READY) ## Make the reference in docs/ of the code again
+	$(BIN)/python docs/_hooks/reference.py
 
 docs: $(READY) ## Build the documentation into site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -21,6 +21,7 @@
   partition; `done_sets`: what is done of it, as `commit_metadata` has it.
 - `control`: pausing, draining and stopping a topology, as a record; `versions`: records that one of two versions of a
   topology cannot read.
+- `program`: the code of a topology, by its streams and groupings. `pages`: addresses of the documentation.
 - `outcomes`: what became of a spout's messages, as records of a topic.
 - `process_stats`: the statistics of a process, sent once a second; `latency`: durations; `timing`: time in loops.
 - `headers`: headers of dead letters and of traces.

@@ -168,7 +168,7 @@ def _other_programs(published: Manifest, manifest: Manifest, running: Running) -
 
 
 def _lost(published: Manifest, running: Running) -> str:
-    """What is lost with a program that is replaced, in words."""
+    """The loss with a program that is replaced, in words."""
     lags = [f"{name}: {lag}" for name, lag in running.lags.items() if lag]
     states = [bolt.name for bolt in published.bolts if bolt.state is not None]
     words = [f"the records in its inboxes are not processed ({', '.join(lags) or 'none waits'})"]

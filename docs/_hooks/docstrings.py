@@ -24,8 +24,8 @@ _LONGEST_LINE: Final = 100
 _OURS: Final = ("spout_sdk", "spark_jobs", "local_kafka", "tuple_tree", "kafka_clients")
 
 
-def filled_in(markdown: str, uri: str) -> str:
-    """A page with the reference of the names that its markers list."""
+def check(markdown: str, uri: str) -> None:
+    """Ends the build if the markers of a page do not list the names that a package exports."""
     listed: dict[str, list[str]] = {}
     for found in _MARKER.finditer(markdown):
         listed.setdefault(found[1], []).extend(found[2].split())
@@ -37,6 +37,10 @@ def filled_in(markdown: str, uri: str) -> str:
                 f"{uri} lists {package}: {', '.join(sorted(wrong)) or 'a name'} is missing in one of its page and "
                 f"`{package}.__all__`, or is there twice; fix the `members` markers of the page"
             )
+
+
+def filled_in(markdown: str) -> str:
+    """A page with the reference of the names that its markers list."""
     return _MARKER.sub(lambda found: "\n".join(_member(found[1], name) for name in found[2].split()), markdown)
 
 
@@ -188,4 +192,4 @@ def _wrapped(head: str, arguments: list[str], tail: str) -> str:
 
 
 def _code(text: str) -> str:
-    return f"```python\n{text}\n```"
+    return f"```py\n{text}\n```"

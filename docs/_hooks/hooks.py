@@ -1,27 +1,18 @@
 """Hooks of MkDocs, which `mkdocs.yml` lists.
 
-`outside` makes pages of files outside of `docs/` that are linked from it; the other modules make the reference of the
-code of this checkout. They run when the site is built, so it cannot become outdated.
+`outside` makes pages of files outside of `docs/` that are linked from it; `reference` and the other modules make the
+reference of the code of this checkout.
 """
 
-import sys
 from pathlib import Path
 from typing import Any
 
-import checks
-import commands
-import docstrings
-import fields
-import metrics
 import outside
-import settings
-import wire
+import reference
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
-
-# The reference is that of this checkout, whichever one is installed.
-sys.path.insert(0, str(outside.ROOT))
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -52,9 +43,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Fills in the reference, and leads links out of `docs/` to the pages that were made of what they link."""
-    if page.file.src_uri.startswith("reference/"):
-        markdown = docstrings.filled_in(markdown, page.file.src_uri)
-    for made in (checks, commands, fields, metrics, settings, wire):
-        markdown = made.filled_in(markdown)
-    return outside.relinked(markdown, page.file.src_uri)
+    """Leads links out of `docs/` to the pages that were made of their targets; ends the build if a page is outdated."""
+    uri = page.file.src_uri
+    if not uri.startswith(outside.SOURCE) and reference.up_to_date(markdown, uri) != markdown:
+        raise PluginError(f"docs/{uri} is not that of the code: run make reference")
+    return outside.relinked(markdown, uri)

@@ -31,13 +31,14 @@ def filled_in(markdown: str) -> str:
 
 def _schema(name: str) -> str:
     schema = json.loads((_SCHEMAS / f"{name}.avsc").read_text())
-    header = importlib.import_module("tuple_tree.messages").SingleObjectCodec(schema).header
+    headers = importlib.import_module("tuple_tree.messages").SingleObjectCodec(schema).headers
+    begins = " or, without the fields about marks, ".join(f"`{header.hex()}`" for header in headers)
     rows = [f"| `{field}` | {kind} | {doc} |" for field, kind, doc in _fields(schema, "")]
     return "\n".join(
         (
             schema["doc"],
             "",
-            f"`{schema['namespace']}.{schema['name']}`; its records begin with `{header.hex()}`.",
+            f"`{schema['namespace']}.{schema['name']}`; its records begin with {begins}.",
             "",
             "| field | type | |",
             "|---|---|---|",

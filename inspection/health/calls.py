@@ -87,11 +87,6 @@ def check_inputs(observed: Observation) -> Iterator[Finding]:
 
 def _why_open(view: ComponentView) -> str:
     """The remedy for an input of a bolt that stays open, by what holds it."""
-    if view["in_windows"]:
-        return (
-            "A window holds it. Windows by event time or by count hold inputs until newer ones come: does its source "
-            "pause, or one of its streams?"
-        )
     if view["retrying"]:
         return "Tuples wait for a retry: the log of the bolt has their exceptions."
     if "concurrency" in view["settings"]:

@@ -1,7 +1,7 @@
 """Builds and checks topologies.
 
 - `builder`: `TopologyBuilder`; `bolt_declarer`: the subscriptions of a bolt.
-- `chaining`: decides which bolts are chained.
+- `chaining`: decides which bolts are chained. `component_settings`: settings by which statistics are judged.
 - `checks`, `bolt_options`, `async_checks`, `window_checks`, `state_checks`, `aggregate_checks`, `answer_checks`: checks
   by the builder.
 """
