@@ -1,7 +1,8 @@
 """Inspection of a running topology: its trees, figures, health and dead letters. A topology does not depend on it.
 
 - `observer`: follows a topology by the statistics of its processes; `topology_status`: topics, groups, committed
-  offsets and lags; `topic_status`: the same of a topic; `transaction_markers`: lags without them; `drain`: whether a topology is paused, drained or stopped.
+  offsets and lags; `topic_status`: the same of a topic; `transaction_markers`: lags without them; `drain`: whether a
+  topology is paused, drained or stopped.
 - `view`: the figures of a topology, from its statistics; `tracks`: rates of each process, and the last hour;
   `state_figures`: states; `state_search`: a key of a state.
 - `trace`: tuple trees, pure; `trace_reader`: their records in Kafka; `otel`: trees as traces of OpenTelemetry.
