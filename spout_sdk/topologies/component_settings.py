@@ -7,7 +7,6 @@ from spout_sdk.api.topology import BoltOptions
 from spout_sdk.bolts.async_bolt import AsyncBolt
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
-from spout_sdk.windows.bolt import WindowedBolt
 
 
 def component_settings(made: Mapping[str, Any], options: Mapping[str, BoltOptions]) -> dict[str, dict[str, int]]:
@@ -27,7 +26,7 @@ def _settings(made: Any, options: BoltOptions | None) -> dict[str, int]:
         settings["concurrency"] = made.concurrency
         if made.time_limit is not None:
             settings["time_limit_ms"] = round(1000 * made.time_limit)
-    if issubclass(cls, WindowedBolt | AggregateBolt) and made.window.late_stream is not None:
+    if issubclass(cls, AggregateBolt) and made.window.late_stream is not None:
         settings["late_stream"] = 1
     policy = made.retry if issubclass(cls, KafkaSpout) else options.retry if options is not None else None
     if policy is not None and policy.max_retries is not None:

@@ -52,7 +52,7 @@ def build() -> Topology:
     builder.set_bolt("long", AskForLong).shuffle_grouping("ask")
     keep = builder.set_bolt("keep", Keep, on_exception="retry", retry=RetryPolicy(max_retries=15))
     keep.shuffle_grouping("long")
-    builder.set_bolt("collect", Collect).shuffle_grouping("times")
+    builder.set_bolt("collect", Collect).global_grouping("times")
     return builder.build()
 
 
