@@ -143,7 +143,7 @@ def test_a_tuple_is_acked_when_its_dead_letter_and_its_records_are_delivered() -
     for sent in written(bench.sink):
         sent.deliver()
     task.flush()
-    assert not bench.sink.checksums()
+    assert not any(len(batch.ack_roots) for batch in bench.sink.batches), "only the mark is sent"
     bench.sink.to(".dead-letters")[0].deliver()
     task.flush()
     assert bench.sink.checksums() == {1: 1}
