@@ -2,7 +2,8 @@
 
 - `client_settings`: which librdkafka properties are for whom.
 - `repeated_lines`: loggers that log one line of each kind a minute.
-- `catalogue`: requests to a cluster, topics and manifests; no answer and refusals become our errors.
+- `catalogue`: requests to a cluster, topics and manifests; no answer and refusals become our errors; `new_topics`:
+  creates topics.
 - `access`: the roles of a topology and the ACLs that each needs.
 - `group_consumer`: a member of a consumer group; `log_reader`: reads partitions without joining one;
   `group_commits`: the committed offsets of groups.

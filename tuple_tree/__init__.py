@@ -18,7 +18,8 @@
 - `streams`: declared streams; `fields`: the values of a field; `payloads`: their codecs; `arrow_packs`: that of packs,
   which loads Arrow.
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: open offsets of a
-  partition; `done_sets`: what is done of it, as `commit_metadata` has it.
+  partition; `done_sets`: what is done of it, as `commit_metadata` has it; `source_commits`: the commit of a
+  spout.
 - `control`: pausing, draining and stopping a topology, as a record; `versions`: records that one of two versions of a
   topology cannot read.
 - `program`: the code of a topology, by its streams and groupings. `pages`: addresses of the documentation.

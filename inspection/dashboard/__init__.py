@@ -1,6 +1,7 @@
 """`acker dashboard`: a topology in the browser, read-only.
 
 - `source`: the figures of a cluster, and bounded searches for trees and keys of states.
+- `overview`: the state of each topology.
 - `message_search`: a message of a spout's source by its key or position.
 - `recent`: failures and dead letters, from the ends of their topics.
 - `pages`: JSON, events and files.

@@ -1,6 +1,7 @@
 """Keyed state of bolts: a value for each key, which each tuple changes once.
 
-- `spec`: the declaration of a state; `bolt`: base classes for users' bolts
+- `spec`: the declaration of a state; `bolt`: base classes for users' bolts; `deletion`: how a
+  bolt deletes a key
 - `adapter`: how a task calls a `StatefulBolt`; `collectors`: its collector
 - `task_state`: the state of a task; `table`: its values
 - `process_states`: restores and writes the states of the tasks of a process
