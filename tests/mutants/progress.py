@@ -11,6 +11,7 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.kafka_spout.outcomes import OutcomeWriter
 from spout_sdk.kafka_spout.partitions import OwnedPartition
+from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.state.applied import DONE_PREFIX, Applied
 from spout_sdk.state.restore import Restorer
 from spout_sdk.state.stores import Store
@@ -66,6 +67,19 @@ def an_attempt_with_the_root_of_an_earlier_one_begins_without_a_record(
     _original: Any, _outcomes: OutcomeWriter, _key: int, _root: int
 ) -> bool:
     return True
+
+
+@mutant("Kafka spout", f"{_SDK}/test_kafka_spout_crashes.py")
+@replaces(SourceTask, "_may_emit")
+def messages_are_emitted_before_a_commit_has_them_as_emitted(_original: Any, _task: SourceTask, *_run: Any) -> Any:
+    return True
+
+
+@mutant("Kafka spout", f"{_SDK}/state/test_skipped_messages.py")
+@replaces(OwnedPartition, "__init__")
+def skipped_messages_are_done(original: Any, each: OwnedPartition, *place: Any, **named: Any) -> Any:
+    original(each, *place, **named)
+    each._begin = 0
 
 
 @mutant("Kafka spout", f"{_SDK}/test_kafka_spout_failures.py")
