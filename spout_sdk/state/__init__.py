@@ -5,7 +5,6 @@
 - `adapter`: how a task calls a `StatefulBolt`; `collectors`: its collector
 - `task_state`: the state of a task; `table`: its values
 - `process_states`: restores and writes the states of the tasks of a process
-- `identity_table`: a hash table of identities
 - `known_done`: the done positions of source partitions
 - `watermarks`: the watermark of a task, which is the event time before which no further tuple comes
 - `applied`: the identities of the tuples that a task has applied

@@ -55,12 +55,11 @@ class Task:
     position: int = 0
     changes: Counter[Identity] = field(default_factory=Counter)
     acked: list[Delivery] = field(default_factory=list)
-    most_open: int = 0  # identities whose positions were not known to be done
 
     def restore(self) -> None:
         """Drops all uncommitted changes."""
         self.applied = Applied.restored(self.log.items())
-        self.position, self.changes, self.acked, self.most_open = self.offset, Counter(), [], 0
+        self.position, self.changes, self.acked = self.offset, Counter(), []
 
     def execute(self, chance: Random) -> None:
         batch = self.inbox[self.position : self.position + chance.randint(1, 5)]
@@ -86,7 +85,7 @@ class Task:
                 if is_failed:
                     each.attempt.is_broken = True
                     continue
-                self.applied.note_one(*each.identity)
+                self.applied.note(*np.array([each.identity], np.uint64).T)
                 self.changes[each.identity] += 1
             self.acked.append(each)
 
@@ -104,12 +103,11 @@ class Task:
 
     def check_memory(self) -> None:
         """The kept identities belong to messages that the task does not know to be done."""
-        table, done = self.applied._table, self.applied._done
-        is_open = ~done.contains(table.positions[: table.size])
-        self.most_open = max(self.most_open, int(is_open.sum()))
-        assert self.applied.kept <= 2 * self.most_open + 32, "memory"
-        for kept in self.applied._kept.values():
-            assert not done.has(kept.watched) or self.applied._swept < self.applied._learned, "a record stays"
+        done = self.applied._done
+        open_ = [identity for identity in self.applied._identities if not done.has(identity >> 64)]
+        if not self.applied.has_changes:
+            assert self.applied.kept == len(open_), "memory"
+            assert all(len(kept.positions) for kept in self.applied._kept.values()), "a record stays"
 
 
 class History:
@@ -311,9 +309,7 @@ class History:
 
 
 @pytest.fixture(autouse=True)
-def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are made anew now and then, and records have few identities."""
-    monkeypatch.setattr(module, "_LEAST_ROOM", 1)
+def small_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_OF_RECORD", 3)
 
 
