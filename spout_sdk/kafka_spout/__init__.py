@@ -8,13 +8,12 @@
 
 import spout_sdk.kafka_spout.source_task  # noqa: F401 - registers itself
 from spout_sdk.api.retry import RetryPolicy
-from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple, Mode, Translate
+from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout, KafkaTuple, Translate
 
 __all__ = [
     "FirstPoll",
     "KafkaSpout",
     "KafkaTuple",
-    "Mode",
     "RetryPolicy",
     "Translate",
 ]

@@ -68,10 +68,7 @@ class SourceTask(SpoutAdapter):
         super().__init__(spout, task)
         context, environment = task.context, task.environment
         self._most_uncommitted = spout.max_uncommitted_offsets
-        self._mode = spout.mode or ("at_least_once" if context.manifest.acking else "at_most_once")
-        self.is_replayed = self._mode == "at_least_once"
-        # Modes without replays commit offsets outside of transactions.
-        self._is_transactional = environment.is_transactional and self.is_replayed
+        self._is_transactional = environment.is_transactional
         self._in_transaction: list[tuple[OwnedPartition, SourceCommit]] = []
         self._ack_partitions = context.manifest.ack_partitions
         self._number = [each.name for each in context.manifest.spouts].index(context.component)
@@ -173,15 +170,11 @@ class SourceTask(SpoutAdapter):
                 each.trim()
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_SECONDS
-            if self._mode != "at_most_once" and not self._is_transactional:
+            if self.is_replayed and not self._is_transactional:
                 self._source.commit(self._commits())
         self._replays.tick(now)
         # With at_most_once, messages in the buffer are committed already, and the offset must not go back.
-        if (
-            now >= self._refresh_at
-            and not self._is_transactional
-            and (self._mode != "at_most_once" or not self._buffer)
-        ):
+        if now >= self._refresh_at and not self._is_transactional and (self.is_replayed or not self._buffer):
             self._refresh_at = now + REFRESH_SECONDS
             self._source.commit(self._commits(), again=True)
 
@@ -336,7 +329,7 @@ class SourceTask(SpoutAdapter):
         buffered = self._buffer.skip_inherited()
         self._partitions.skip_to({at: end for at, end in self._ends.items() if at not in buffered})
         self._ends = {at: end for at, end in self._ends.items() if at in buffered}
-        limit = READ if self._mode != "at_most_once" else _COMMITTED_READ
+        limit = READ if self.is_replayed else _COMMITTED_READ
         for each in self._partitions:
             is_full = self._is_full(each)
             if each.is_paused != (is_paused := is_full or (is_draining and not each.has_inherited)):
@@ -348,7 +341,7 @@ class SourceTask(SpoutAdapter):
         for gap in out_of_range:
             self._skip_deleted(gap)
         self._buffer.add(records)
-        if records and self._mode == "at_most_once":
+        if records and not self.is_replayed:
             # No message of a read is emitted before the whole read is committed.
             ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
             for name, last in ends.items():

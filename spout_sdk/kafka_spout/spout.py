@@ -42,14 +42,6 @@ FirstPoll = Literal["uncommitted_earliest", "uncommitted_latest", "earliest", "l
 What the spout itself has committed always counts: a process that is started again continues there.
 """
 
-Mode = Literal["at_least_once", "at_most_once", "no_guarantee"]
-"""Storm's processing guarantees.
-
-- `at_least_once`: done messages are committed, and failed messages are delivered again.
-- `at_most_once`: messages are committed before they are emitted; trees are not tracked.
-- `no_guarantee`: emitted messages are committed about once a second; trees are not tracked.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class KafkaTuple:
@@ -162,14 +154,13 @@ class KafkaSpout(AnySpout):
             a record of them. By default one field of text or bytes is the message's value, and anything else is JSON,
             or Avro if that is the codec of the stream. Tuples travel with the codec of their stream, whatever this is.
         first_poll: where to begin; see `FirstPoll`.
-        mode: see `Mode`; by default `at_least_once`, or `at_most_once` if the topology tracks no trees.
         retry: when a failed message is delivered again; for ever, unless it sets `max_retries`.
         max_uncommitted_offsets: the largest distance from the first open offset of a partition to a new one. None,
             the default, for no limit: one message that fails for ever does not stop others.
         outcomes, outcomes_codec: those of `set_spout`, unless given there.
 
     Attributes:
-        topics, streams, translate, codec, first_poll, mode, retry, max_uncommitted_offsets, outcomes, outcomes_codec:
+        topics, streams, translate, codec, first_poll, retry, max_uncommitted_offsets, outcomes, outcomes_codec:
             as given, or their defaults.
 
     Raises:
@@ -184,7 +175,6 @@ class KafkaSpout(AnySpout):
         translate: Translate | None = None,
         codec: SourceCodec | None = None,
         first_poll: FirstPoll = "uncommitted_earliest",
-        mode: Mode | None = None,
         retry: RetryPolicy | None = None,
         max_uncommitted_offsets: int | None = None,
         outcomes: str | None = None,
@@ -193,8 +183,6 @@ class KafkaSpout(AnySpout):
         self.topics = (topics,) if isinstance(topics, str) else tuple(topics)
         _check_topics(self.topics)
         check_choice("first_poll", first_poll, FirstPoll)
-        if mode is not None:
-            check_choice("mode of a KafkaSpout", mode, Mode)
         if max_uncommitted_offsets is not None:
             check_count("max_uncommitted_offsets", max_uncommitted_offsets)
         self.streams = as_streams(streams)
@@ -207,7 +195,6 @@ class KafkaSpout(AnySpout):
         self.translate = translate or default_translate(self.streams, codec)
         self.codec = codec
         self.first_poll = first_poll
-        self.mode = mode
         self.retry = retry or RetryPolicy()
         self.max_uncommitted_offsets = max_uncommitted_offsets
         self.outcomes, self.outcomes_codec = outcomes, outcomes_codec

@@ -194,13 +194,6 @@ def check_sources(manifest: Manifest, made: Mapping[str, Any]) -> None:
                 f"bolt {bolt.name!r} is an AggregateBolt, whose windows close when messages are done, which is not "
                 'known with at_most_once: build the topology with guarantee="at_least_once" or "exactly_once"'
             )
-        for spout in manifest.spouts_upstream(bolt.name):
-            mode = getattr(made.get(spout.name), "mode", None)
-            if mode not in (None, "at_least_once"):
-                raise TopologyError(
-                    f"bolt {bolt.name!r} is an AggregateBolt, whose windows close when messages are done, and spout "
-                    f"{spout.name!r} with mode={mode!r} commits messages that are not done: leave mode out"
-                )
 
 
 def _check_result(bolt: BoltManifest, key: tuple[Field, ...], results: Mapping[str, Any]) -> None:

@@ -30,8 +30,8 @@ def check_answers(manifest: Manifest, made: Mapping[str, Any]) -> None:
                 "outcome: use at_least_once or exactly_once, or remove answers"
             )
         upstream = [made[spout.name] for spout in manifest.spouts_upstream(bolt.name)]
-        if not any(isinstance(spout, KafkaSpout) and spout.mode in (None, "at_least_once") for spout in upstream):
+        if not any(isinstance(spout, KafkaSpout) for spout in upstream):
             raise TopologyError(
-                f"bolt {bolt.name!r} answers, but receives nothing from a KafkaSpout with mode at_least_once: only the "
-                "messages of such spouts can be answered. Add one, or remove answers"
+                f"bolt {bolt.name!r} answers, but receives nothing from a KafkaSpout: only the messages of such "
+                "spouts can be answered. Add one, or remove answers"
             )

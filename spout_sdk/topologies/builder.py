@@ -171,7 +171,7 @@ class TopologyBuilder:
         declared = self._add(name, factory, _SPOUTS, external, streams)
         made = self._made[name]
         if isinstance(made, KafkaSpout):
-            check_kafka_spout(made, 1 + len(self._spouts), self._guarantee)
+            check_kafka_spout(1 + len(self._spouts))
         if external:
             check_source(name, factory, declared)
         if max_spout_pending is None:
@@ -280,8 +280,8 @@ class TopologyBuilder:
             *(self._timeout_ms, self._max_pending or _MAX_PENDING),
         )
         spouts, made = [*self._spouts, *results.spouts], {**self._made, **results.made}
-        for number, name in enumerate(results.made, 1 + len(self._spouts)):
-            check_kafka_spout(made[name], number, self._guarantee)
+        if results.made:
+            check_kafka_spout(len(spouts))
         bolts = []
         groupings: dict[tuple[str, str, str], CustomFactory] = {}
         even_shuffles: set[tuple[str, str, str]] = set()

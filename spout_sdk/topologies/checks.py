@@ -164,10 +164,8 @@ def check_outcomes(
     with as_topology_error(f"spout {spout!r} cannot write outcomes to {given!r}: "):
         check_topic(given)
     check_choice("outcomes_codec", codec, OutcomesCodec)
-    mode = "at_least_once"
     if isinstance(made, KafkaSpout):
         sources: tuple[str, ...] = made.topics
-        mode = made.mode or mode
     elif external:
         # The Spark job checks the topics that a function reads.
         sources = (made,) if isinstance(made, str) else ()
@@ -178,10 +176,10 @@ def check_outcomes(
         )
     if given in sources:
         raise TopologyError(f"spout {spout!r} reads topic {given} and writes its outcomes to it: name another topic")
-    if guarantee == "at_most_once" or mode != "at_least_once":
+    if guarantee == "at_most_once":
         raise TopologyError(
-            f"spout {spout!r} writes outcomes, and {guarantee if guarantee == 'at_most_once' else mode} follows no "
-            "trees: leave outcomes out, or choose at_least_once or exactly_once"
+            f"spout {spout!r} writes outcomes, and at_most_once follows no trees: leave outcomes out, or choose "
+            "at_least_once or exactly_once"
         )
     return OutcomesManifest(topic=given, codec=codec)
 
@@ -208,17 +206,12 @@ def check_guarantee(manifest: Manifest) -> None:
             )
 
 
-def check_kafka_spout(spout: KafkaSpout, number: int, guarantee: Guarantee) -> None:
-    """Rejects a `KafkaSpout` that cannot run in the topology; `number` is its number among the spouts, from 1."""
+def check_kafka_spout(number: int) -> None:
+    """Rejects a `KafkaSpout` without a number for its roots; `number` is its number among the spouts, from 1."""
     if number > MAX_SPOUTS:
         raise TopologyError(
             f"a KafkaSpout is spout number {number} of its topology, and positional roots have room for {MAX_SPOUTS}: "
             "declare it earlier, or split the topology"
-        )
-    if spout.mode == "at_least_once" and guarantee == "at_most_once":
-        raise TopologyError(
-            "a KafkaSpout with mode at_least_once needs a topology that follows trees: build the topology with "
-            "at_least_once or exactly_once, or leave mode out"
         )
 
 

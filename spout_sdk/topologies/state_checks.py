@@ -137,11 +137,6 @@ def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) 
             continue
         if each.kind == "spout" and not issubclass(kind, KafkaSpout):
             reasons.append(f"spout {each.name!r} is not a KafkaSpout, and its messages have no position")
-        elif each.kind == "spout" and (mode := getattr(made.get(each.name), "mode", None)) not in (
-            None,
-            "at_least_once",
-        ):
-            reasons.append(f"spout {each.name!r} has the mode {mode}, and its tuples belong to no tree")
         elif issubclass(kind, Bolt | BatchBolt):
             free.append(repr(each.name))
     if reasons:

@@ -18,7 +18,6 @@ from spout_sdk import (
     total,
     tumbling,
 )
-from spout_sdk.kafka_spout.spout import Mode
 from tests.components import Sink, source
 from tuple_tree.components import WINDOW_START
 
@@ -33,10 +32,10 @@ def bolt(base: type = AggregateBolt, **members: Any) -> type:
     return type("Clicks", (base,), {**defaults, **members})
 
 
-def builder(made: Any, *, key: str = "page", mode: Mode | None = None, **settings: Any) -> TopologyBuilder:
+def builder(made: Any, *, key: str = "page", **settings: Any) -> TopologyBuilder:
     building = TopologyBuilder("clicks", **settings)
     fields = declare({"page": str, "at": int, "euros": float, "maybe": ["null", "string"], "window_start": int})
-    building.set_spout("source", KafkaSpout("in", streams=[fields], translate=lambda _record: None, mode=mode))
+    building.set_spout("source", KafkaSpout("in", streams=[fields], translate=lambda _record: None))
     building.set_bolt("clicks", made, tasks=3).fields_grouping("source", key)
     return building
 
@@ -95,16 +94,12 @@ def test_what_does_not_fit_is_an_error(members: dict[str, Any], text: str) -> No
         builder(bolt(**members)).build()
 
 
-def test_a_key_or_a_spout_that_does_not_suit_windows_is_rejected() -> None:
+def test_a_key_or_a_guarantee_that_does_not_suit_windows_is_rejected() -> None:
     results = declare({"window_start": int, "start": int, "end": int, "clicks": int})
     with pytest.raises(TopologyError, match="grouped by 'window_start', a name of the SDK"):
         builder(bolt(streams=(results,)), key="window_start").build()
     with pytest.raises(TopologyError, match="is not known with at_most_once"):
         builder(bolt(), guarantee="at_most_once").build()
-    with pytest.raises(
-        TopologyError, match="spout 'source' with mode='no_guarantee' commits messages that are not done"
-    ):
-        builder(bolt(), mode="no_guarantee").build()
 
 
 def test_subscriptions_of_results_are_those_of_a_spout() -> None:

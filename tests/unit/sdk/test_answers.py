@@ -16,11 +16,12 @@ from spout_sdk import (
     TopicsError,
     TopologyBuilder,
     TopologyError,
+    declare,
 )
 from spout_sdk.client.records import RecordReader
 from spout_sdk.client.target import Target
 from spout_sdk.testing import MemoryRecord, SimulatedCluster, SimulationError
-from tests.components import ByHand, InBatches, Sink
+from tests.components import ByHand, InBatches, Sink, source
 from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.answers import kind_header, kind_of, root_of_key
 from tuple_tree.manifest import Guarantee, Manifest
@@ -287,7 +288,7 @@ def test_only_bolts_that_can_be_waited_for_may_answer() -> None:
     with pytest.raises(TopologyError, match="follows no trees"):
         built(Upper, guarantee="at_most_once")
     with pytest.raises(TopologyError, match="receives nothing from a KafkaSpout"):
-        built(Upper, KafkaSpout("orders", mode="no_guarantee"))
+        built(Upper, source(declare({"value": str})))
 
 
 def test_a_source_topic_that_was_created_again_ends_the_client() -> None:

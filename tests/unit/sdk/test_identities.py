@@ -68,10 +68,8 @@ def test_each_attempt_has_the_same_identities(
     assert {*before} <= {*first}
 
 
-@pytest.mark.parametrize(
-    ("guarantee", "mode"), [("at_most_once", None), ("at_least_once", "at_most_once"), ("at_least_once", "own")]
-)
-def test_nothing_has_identities_that_is_not_replayed_by_position(guarantee: Guarantee, mode: Any) -> None:
+@pytest.mark.parametrize(("guarantee", "is_own"), [("at_most_once", False), ("at_least_once", True)])
+def test_nothing_has_identities_that_is_not_replayed_by_position(guarantee: Guarantee, is_own: bool) -> None:
     class Own(Spout):
         streams = (WORD,)
 
@@ -81,8 +79,8 @@ def test_nothing_has_identities_that_is_not_replayed_by_position(guarantee: Guar
         def next_tuple(self) -> None: ...
 
     builder = TopologyBuilder("t", guarantee=guarantee)
-    builder.set_spout("lines", Own if mode == "own" else KafkaSpout("source", mode=mode))
-    builder.set_bolt("count", Sink).fields_grouping("lines", "word" if mode == "own" else "value")
+    builder.set_spout("lines", Own if is_own else KafkaSpout("source"))
+    builder.set_bolt("count", Sink).fields_grouping("lines", "word" if is_own else "value")
     run = Run(with_state(builder.build(), "count"), topics("a"))
     assert [(each.values, each.position) for each in run.attempt()] == [(("a",), NO_POSITION)]
     assert run.identified() == set()

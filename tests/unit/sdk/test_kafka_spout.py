@@ -1,10 +1,9 @@
-"""A Kafka spout's task: committed offsets in each mode, its partitions, and its first offsets."""
+"""A Kafka spout's task: committed offsets with each guarantee, its partitions, and its first offsets."""
 
 from typing import Any
 
 import pytest
 
-from spout_sdk import TopologyError
 from spout_sdk.errors import TopicsError
 from spout_sdk.kafka_spout.partitions import SourcePartition
 from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
@@ -13,30 +12,28 @@ from tuple_tree.done_sets import DoneSet
 from tuple_tree.source_commits import SourceCommit
 
 
-@pytest.mark.parametrize("mode", ["at_least_once", "no_guarantee"])
-def test_the_end_behind_the_marker_of_a_transaction_is_committed(mode: Any) -> None:
-    rig = Rig(filled(0, 2), mode=mode)
+def test_the_end_behind_the_marker_of_a_transaction_is_committed() -> None:
+    rig = Rig(filled(0, 2))
     rig.topics.markers[SourcePartition("source", 0)] = 1
     rig.work()
     rig.work(2)
-    if mode == "at_least_once":
-        assert rig.topics.committed() == 0
-        rig.notify(2)
-        rig.work(2)
-        assert rig.topics.committed() == 0
-        rig.notify(0)
-        rig.work(2)
+    assert rig.topics.committed() == 0
+    rig.notify(2)
+    rig.work(2)
+    assert rig.topics.committed() == 0
+    rig.notify(0)
+    rig.work(2)
     assert rig.topics.committed() == 4
     rig.topics.fill("source", 0, [4, 5])
     rig.work()
-    assert rig.offsets()[-2:] == [4, 5] if mode == "at_least_once" else len(rig.emitted()) == 4
+    assert rig.offsets()[-2:] == [4, 5]
 
 
-@pytest.mark.parametrize("mode", ["at_least_once", "at_most_once", "no_guarantee"])
-def test_offsets_of_an_idle_partition_are_committed_again_before_the_broker_deletes_them(mode: Any) -> None:
-    rig = Rig(filled(0, 1), mode=mode)
+@pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
+def test_offsets_of_an_idle_partition_are_committed_again_before_the_broker_deletes_them(guarantee: Any) -> None:
+    rig = Rig(filled(0, 1), guarantee=guarantee)
     rig.work()
-    if mode == "at_least_once":
+    if guarantee == "at_least_once":
         rig.notify(0, 1)
     rig.work(2)
     at = SourcePartition("source", 0)
@@ -70,7 +67,7 @@ def test_messages_of_a_topic_that_was_created_again_have_other_roots() -> None:
 
 def test_at_most_once_commits_before_it_emits() -> None:
     topics = filled(*range(20))
-    rig = Rig(topics, mode="at_most_once")
+    rig = Rig(topics, guarantee="at_most_once")
     rig.task.tick(rig.clock())
     rig.task.emit(5)
     assert [values for (values,) in rig.emitted()] == [f"source/0@{n}" for n in range(5)]
@@ -88,26 +85,6 @@ def test_at_most_once_commits_before_it_emits() -> None:
     topics.refuses_commits = False
     rig.work(2)
     assert (len(rig.emitted()), topics.committed()) == (2, 22)
-
-
-def test_without_trees_at_most_once_is_the_default() -> None:
-    rig = Rig(filled(0), guarantee="at_most_once")
-    rig.work()
-    assert rig.topics.committed() == 1
-    with pytest.raises(TopologyError, match="mode at_least_once needs a topology that follows trees"):
-        Rig(filled(0), guarantee="at_most_once", mode="at_least_once")
-
-
-def test_without_a_guarantee_emitted_messages_are_committed_later() -> None:
-    rig = Rig(filled(0, 1), mode="no_guarantee")
-    rig.work()
-    assert (len(rig.emitted()), rig.topics.committed()) == (2, 0)
-    rig.work(2)
-    assert rig.topics.committed() == 2
-    rig.topics.fill("source", 0, [2])
-    rig.work()
-    rig.task.release()
-    assert rig.topics.committed() == 3
 
 
 def test_partitions_go_round_the_tasks_and_growth_moves_none() -> None:

@@ -160,7 +160,6 @@ def test_invalid_declarations_are_rejected() -> None:
         (lambda: KafkaSpout(["a", "a"]), "reads topic a twice"),
         (lambda: KafkaSpout([f"t{n}" for n in range(4_097)]), "reads 4097 topics"),
         (lambda: KafkaSpout("a", first_poll="soon"), "first_poll is 'soon'"),  # type: ignore[arg-type]
-        (lambda: KafkaSpout("a", mode="twice"), "mode of a KafkaSpout is 'twice'"),  # type: ignore[arg-type]
         (lambda: KafkaSpout("a", max_uncommitted_offsets=0), "max_uncommitted_offsets is 0"),
         (lambda: KafkaSpout("a", streams=[declare(["a"]), declare(["b"], name="b")]), "needs translate="),
     ]

@@ -145,7 +145,6 @@ def test_outcomes_of_a_topology_have_the_keys_of_its_messages(codec: OutcomesCod
 @pytest.mark.parametrize(
     ("spout", "options", "error"),
     [
-        (KafkaSpout("orders", outcomes="done", mode="at_most_once"), {}, "at_most_once follows no trees"),
         (KafkaSpout("orders"), {"outcomes": "orders"}, "writes its outcomes to it: name another topic"),
         (KafkaSpout("orders", outcomes="a b"), {}, "cannot write outcomes to 'a b'"),
         (KafkaSpout("orders", outcomes="a", outcomes_codec="xml"), {}, "outcomes_codec is 'xml'"),  # type: ignore[arg-type]

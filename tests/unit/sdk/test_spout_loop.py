@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import KafkaSpout, TopologyBuilder
 from spout_sdk.errors import BrokerError
-from spout_sdk.kafka_spout.spout import Mode
 from spout_sdk.runtime.component_runner import component_loop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.statistics.stats import Counters
@@ -64,10 +63,11 @@ class Fenced(MemoryConsumer):
 class Process:
     """A process of a `KafkaSpout` with `MESSAGES` in its source; tick number `ticks` after its first emit raises."""
 
-    def __init__(self, mode: Mode, *, consumer: type[MemoryConsumer] = MemoryConsumer, ticks: int = 10**6) -> None:
-        guarantee: Guarantee = "at_least_once" if mode == "at_least_once" else "at_most_once"
+    def __init__(
+        self, guarantee: Guarantee, *, consumer: type[MemoryConsumer] = MemoryConsumer, ticks: int = 10**6
+    ) -> None:
         builder = TopologyBuilder("t", guarantee=guarantee, ack_partitions=1)
-        builder.set_spout("numbers", KafkaSpout("source", mode=mode))
+        builder.set_spout("numbers", KafkaSpout("source"))
         builder.set_bolt("next", Sink, tasks=2).shuffle_grouping("numbers")
         self.topology = builder.build()
         self.broker = MemoryBroker([*topic_specs(self.topology.manifest), TopicSpec("source", 1, {})], lambda: 0)
@@ -107,11 +107,10 @@ class Process:
         return found.offset
 
 
-@pytest.mark.parametrize("mode", ["at_most_once", "no_guarantee"])
 def test_a_spout_that_ends_by_an_error_sends_what_is_committed_and_sets_back_the_rest(
-    mode: Mode, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    process = Process(mode, ticks=1)
+    process = Process("at_most_once", ticks=1)
     process.end()
     assert 0 < process.committed < MESSAGES
     assert process.delivered == list(range(process.committed))

@@ -32,11 +32,10 @@ class First(CustomGrouping):
         return (0,)
 
 
-def behind(custom: Any = First, mode: Any = None) -> Topology:
+def behind_a_custom_grouping() -> Topology:
     builder = TopologyBuilder("words")
-    builder.set_spout("lines", KafkaSpout("text", streams=[declare({"line": str})], translate=translate, mode=mode))
-    split = builder.set_bolt("split", Split, tasks=2)
-    split.custom_grouping("lines", custom) if custom else split.shuffle_grouping("lines")
+    builder.set_spout("lines", KafkaSpout("text", streams=[declare({"line": str})], translate=translate))
+    builder.set_bolt("split", Split, tasks=2).custom_grouping("lines", First)
     builder.set_bolt("count", Count).fields_grouping("split", "word")
     return builder.build()
 
@@ -60,11 +59,7 @@ def chained_states() -> Topology:
             {"again": "each tuple once; 'count' must emit as many tuples for a replay, with the same keys, whatever"},
         ),
         (
-            behind(None, "at_most_once"),
-            {"count": "replays are counted again, because spout 'lines' has the mode at_most_once"},
-        ),
-        (
-            behind(),
+            behind_a_custom_grouping(),
             {"count": "each tuple once; the custom grouping of 'split' must choose the same tasks for a replay"},
         ),
     ],
