@@ -95,6 +95,20 @@ def start_offset(
     return max(committed.offset, first), max(0, first - committed.offset)
 
 
+class SourceProgress(NamedTuple):
+    """Progress of a task in its source.
+
+    Attributes:
+        lag: messages that were not emitted yet, as far as is known without a request.
+        uncommitted: offsets that were emitted and lie after the one to be committed.
+        retries: messages that wait to be delivered again.
+    """
+
+    lag: int
+    uncommitted: int
+    retries: int
+
+
 class OwnedPartition:
     """A source partition of a task: its open messages, and the attempts that may be used.
 

@@ -6,12 +6,13 @@ number; the payload is read again.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from kafka_clients.repeated_lines import EACH, get_logger
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import Failure
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
 from spout_sdk.kafka.left_out import LeftOut
+from spout_sdk.kafka_spout.beginning import new_partitions, warn_of_deleted, warn_of_lost
 from spout_sdk.kafka_spout.message_emitter import MessageEmitter
 from spout_sdk.kafka_spout.outcomes import OutcomeWriter
 from spout_sdk.kafka_spout.partitions import (
@@ -19,8 +20,7 @@ from spout_sdk.kafka_spout.partitions import (
     OwnedPartition,
     OwnedPartitions,
     SourcePartition,
-    owned_numbers,
-    start_offset,
+    SourceProgress,
 )
 from spout_sdk.kafka_spout.read_ahead import ReadAhead, Run
 from spout_sdk.kafka_spout.replays import AGAIN_SECONDS, Replays
@@ -32,7 +32,8 @@ from spout_sdk.statistics.stats import MostFailed
 from tuple_tree.commit_metadata import REFRESH_SECONDS, Commit
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import WireError
-from tuple_tree.positions import first_position, roots_of_words, topic_key
+from tuple_tree.outcomes import Outcome
+from tuple_tree.positions import first_position, roots_of_words
 from tuple_tree.source_commits import SourceCommit
 
 logger = get_logger("spout_sdk.kafka_spout")
@@ -41,20 +42,6 @@ READ: Final = 500  # messages that are read ahead, at most
 _COMMITTED_READ: Final = 10_000  # the same with at_most_once, where each read waits milliseconds for a commit
 _COMMIT_SECONDS: Final = 1.0
 _GROWTH_SECONDS: Final = 30.0
-
-
-class SourceProgress(NamedTuple):
-    """Progress of a task in its source.
-
-    Attributes:
-        lag: messages that were not emitted yet, as far as is known without a request.
-        uncommitted: offsets that were emitted and lie after the one to be committed.
-        retries: messages that wait to be delivered again.
-    """
-
-    lag: int
-    uncommitted: int
-    retries: int
 
 
 @adapter_of.register(KafkaSpout)
@@ -254,11 +241,7 @@ class SourceTask(SpoutAdapter):
     def _close_source(self) -> None:
         for at, end in self._committed_to.items():
             if (start := self._partitions.named[at].read_to) < end:
-                text = (
-                    "%s: up to %d messages of %s, from offset %d on, are lost: their offsets were committed before "
-                    "they were emitted, and were not set back"
-                )
-                logger.warning(text, self._by, end - start, at, start, extra=EACH)
+                warn_of_lost(self._by, at, start, end)
         self._source.close()
 
     @property
@@ -286,22 +269,20 @@ class SourceTask(SpoutAdapter):
         self._is_started |= added
 
     def _add_missing(self, first_poll: FirstPoll) -> bool:
-        counts = {topic: self._source.partitions(topic) for topic in self._spout.topics}
-        mine = owned_numbers(counts, self._context.task, self._context.tasks)
-        numbers = {at: number for at, number in mine.items() if number not in self._partitions.numbered}
-        if not numbers:
+        added = new_partitions(
+            *(
+                self._source,
+                self._spout.topics,
+                self._context,
+                first_poll,
+                self._partitions.numbered,
+                self._skip_deleted,
+            ),
+            is_replayed=self.is_replayed,
+            is_transactional=self._is_transactional,
+        )
+        if not added:
             return True
-        committed = self._source.committed(list(numbers))
-        keys = {topic: topic_key(self._source.topic_id(topic)) for topic in {at.topic for at in numbers}}
-        added: dict[SourcePartition, OwnedPartition] = {}
-        for at, number in numbers.items():
-            found = committed.get(at)
-            bounds = self._source.bounds(at)
-            start, lost = start_offset(at, first_poll, found, bounds)
-            if lost and found is not None:
-                self._skip_deleted(OffsetOutOfRange(at, found.offset, start))
-            place = (at, number, self._number, keys[at.topic], start, bounds[1], found)
-            added[at] = OwnedPartition(*place, is_replayed=self.is_replayed, is_transactional=self._is_transactional)
         # Commits where it begins, and the attempts that it takes, before it emits a message.
         if not self._source.commit_now(self._made(added.values())):
             return False
@@ -404,16 +385,16 @@ class SourceTask(SpoutAdapter):
     # Commits
 
     def _skipped(self, key: int) -> None:
-        if self._outcomes is None:
-            self._replays.done(key)
-        else:
-            self._outcomes.ended(key, "skipped")
+        self._end(key, "skipped")
 
     def _rejected(self, key: int, error: WireError) -> None:
+        self._end(key, "dead-letter", error.reason, error.detail)
+
+    def _end(self, key: int, outcome: Outcome, reason: str = "", detail: str = "") -> None:
         if self._outcomes is None:
             self._replays.done(key)
         else:
-            self._outcomes.ended(key, "dead-letter", error.reason, error.detail)
+            self._outcomes.ended(key, outcome, reason, detail)
 
     def _outcome_delivered(self, key: int) -> None:
         self._replays.done(key)
@@ -428,10 +409,4 @@ class SourceTask(SpoutAdapter):
         return {each.at: each.commit.made(room) for each in partitions}
 
     def _skip_deleted(self, gap: OffsetOutOfRange) -> None:
-        deleted = gap.first - gap.expected
-        text = (
-            "%s: up to %d messages of %s, from offset %d on, were deleted before they were read; it continues at "
-            "offset %d. Keep the topic for longer"
-        )
-        logger.warning(text, self._by, deleted, gap.at, gap.expected, gap.first, extra=EACH)
-        self._context.count("out_of_range", deleted)
+        self._context.count("out_of_range", warn_of_deleted(self._by, gap))

@@ -4,7 +4,7 @@
 - `time_windows`: the windows that contain a time, or a number; `open_windows`: the open windows.
 - `aggregates`: how tuples change values; `window_values`: values of aggregates, or of a user's state; `rows`: the rows
   that windows collect.
-- `window_state`: the state of a task, the watermark, and results.
+- `window_state`: the state of a task, the watermark, and results; `watermark_sources`: what the watermark follows.
 - `late_tuples`: tuples that come when all their windows have closed.
 - `aggregate_bolt`: `AggregateBolt`; `bolt`: `WindowedBolt`, which gets the rows of a window together.
 - `state_adapter`, `state_columns`: how a task calls them, for single tuples or for columns, which is registered here.

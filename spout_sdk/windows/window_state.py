@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kafka_clients.repeated_lines import EACH, get_logger
+from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import ComponentError, StateError
@@ -23,13 +23,13 @@ from spout_sdk.windows.open_windows import WINDOW_END, OpenWindows, Sessions, sp
 from spout_sdk.windows.rows import CollectedRows
 from spout_sdk.windows.specs import milliseconds
 from spout_sdk.windows.time_windows import Times, TimeWindow, TimeWindows
+from spout_sdk.windows.watermark_sources import WAITS_SECONDS, log_waiting, sources_of
 from spout_sdk.windows.window_values import WindowValues, input_types
-from tuple_tree.components import BoltManifest, SpoutManifest
 from tuple_tree.errors import ENDS_PROCESS, StateRecordError, describe
 from tuple_tree.identities import NO_POSITION
 from tuple_tree.ids import IdColumn
 from tuple_tree.names import results_topic
-from tuple_tree.positions import OFFSET_BITS, PARTITION_BITS
+from tuple_tree.positions import OFFSET_BITS
 from tuple_tree.routing import SEPARATOR
 from tuple_tree.state_records import SYSTEM_PREFIX, About, KeyCodec, ValueCodec, as_text
 from tuple_tree.streams import DEFAULT_STREAM, declare
@@ -44,9 +44,6 @@ LOOK_SECONDS: Final = 0.1
 MOST_CLOSED: Final = 2_000
 """Largest number of windows that close in one turn of the loop, so that inputs do not wait for long."""
 _SESSION_STEPS: Final = 100  # the closing time of sessions is rounded up to this fraction of the gap
-_WAITS_SECONDS: Final = 60.0
-_MOST_SHOWN: Final = 5
-_PARTITION_MASK: Final = (1 << PARTITION_BITS) - 1
 _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 _NO_PARTITION: Final = NO_POSITION >> OFFSET_BITS
 
@@ -93,7 +90,7 @@ class WindowState(TaskState):
         self._numbers: dict[bytes, int] = {}  # key → the number of its next tuple, while it has an open window
         collected = {} if self.values.aggregates is None else self.values.aggregates.collected
         self.rows = CollectedRows(declare(collected, name="row", codec="avro")) if collected else None
-        self._sources = _sources(task)
+        self._sources = sources_of(task)
         self._spouts = [spout.name for spout in manifest.spouts]
         self.closes = bolt.emit_on == "close"
         self._results_topic = results_topic(manifest.topology, context.component)
@@ -277,9 +274,10 @@ class WindowState(TaskState):
         self._note_seen()
         if self.watermarks.advance(now) or not len(self._open):
             self._waits_since = now
-        elif now - self._waits_since >= _WAITS_SECONDS:
+        elif now - self._waits_since >= WAITS_SECONDS:
             self._waits_since = now
-            self._log_waiting(now)
+            waits = self.watermarks.held_back_by(now)
+            log_waiting(f"{self._component}/{self._task}", len(self._open), WAITS_SECONDS, waits, self._spouts)
         if (watermark := self.watermarks.value) is None:
             return
         due = self._open.due(watermark, MOST_CLOSED)
@@ -303,23 +301,6 @@ class WindowState(TaskState):
     def result(self, key: Any, window: TimeWindow, value: Any) -> Sequence[Any] | None:
         """The result of a window that is open."""
         return self._bolt.result(key, window, self.values.shown(value))
-
-    def _log_waiting(self, now: float) -> None:
-        """Logs the partitions that hold windows open, if there are any."""
-        held_back_by = self.watermarks.held_back_by(now)
-        if not held_back_by:
-            return
-        spouts = self._spouts
-        shown_partitions = [
-            f"{spouts[key >> PARTITION_BITS]} {key & _PARTITION_MASK}" for key in held_back_by[:_MOST_SHOWN]
-        ]
-        logger.info(
-            "%s/%d: %d windows are open, and the watermark has not advanced for %.0f s: not all messages of %d source "
-            "partitions are done, or no younger tuple of them has come, of spout and partition %s%s",
-            *(self._component, self._task, len(self._open), _WAITS_SECONDS, len(held_back_by)),
-            *(", ".join(shown_partitions), " …" if len(held_back_by) > _MOST_SHOWN else ""),
-            extra=EACH,
-        )
 
     def _check_windows(self, store: Store) -> None:
         """Raises `StateError` if the state has windows of another kind."""
@@ -412,18 +393,3 @@ class WindowState(TaskState):
         if self._seen:
             self.see_columns(self._stream, self._positions[self._seen], np.array(self._seen_times, np.int64))
             self._seen, self._seen_times = [], []
-
-
-def _sources(task: Task) -> tuple[list[int], list[str]]:
-    """The indices of the `KafkaSpout`s upstream, and the received streams whose tuples have no identity."""
-    manifest, sources = task.context.manifest, task.topology.kafka_sources
-    indices = {spout.name: index for index, spout in enumerate(manifest.spouts)}
-    upstream = [spout.name for spout in manifest.spouts_upstream(task.context.component)]
-    declared = manifest.component(task.context.component)
-    streams = []
-    for each in declared.subscriptions if isinstance(declared, BoltManifest) else ():
-        source = manifest.component(each.source)
-        spouts = [source] if isinstance(source, SpoutManifest) else manifest.spouts_upstream(each.source)
-        if source.external or any(spout.name not in sources for spout in spouts):
-            streams.append(f"{each.source}/{each.stream}")
-    return [indices[name] for name in upstream if name in sources], streams

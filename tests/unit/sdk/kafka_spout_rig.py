@@ -3,7 +3,8 @@
 from typing import Any
 
 from spout_sdk import FailReason, KafkaSpout, TopologyBuilder
-from spout_sdk.kafka_spout.source_task import SourceProgress, SourceTask
+from spout_sdk.kafka_spout.partitions import SourceProgress
+from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.components import Sink
