@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from spout_sdk.api.context import EmitInfo
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.answers import answer_payload
 from spout_sdk.bolts.collectors import places_of
@@ -44,8 +43,8 @@ class AsyncEmitter(Emitter):
         """Sends the effects of an input. What it raises is no error of the user's code, and ends the process."""
         batch, place = places_of((input_,), self._outcomes)
         for (values, stream), checked in effects.emits:
-            tasks = self._emit(values, stream, batch, place, checked=checked)
+            packs = self._emit(values, stream, batch, place, checked=checked)
             if self._hooks:
-                self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(input_,)))
+                self._call_hooks(values, stream, packs, (input_,))
         for payload in effects.answers:
             self._outcomes.write_answer(input_, payload)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spout_sdk.api.components import BasicBolt
-from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import NO_OFFSET, NO_TREES, Tuple
 from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.collectors import OutputCollector, places_of
@@ -35,15 +35,12 @@ class BasicCollector(Emitter):
         plan = self._plans.get(DEFAULT_STREAM)
         self._only = plan if plan is not None and plan.only is not None and not self._is_numbered else None
 
-    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
         """Sends a tuple, anchored to the input, to every subscriber of a stream.
 
         Args:
             values: one for each field of the stream, a tuple or a list.
             stream: one of the component's streams.
-
-        Returns:
-            The tasks that receive a copy.
 
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
@@ -56,25 +53,20 @@ class BasicCollector(Emitter):
                 rows.append(values)
                 pack.places.append(self._place)
                 self._counters.emitted += 1
-                return plan.receivers
-        tasks = self._emit(values, stream, self._batch, self._place)
+                return
+        packs = self._emit(values, stream, self._batch, self._place)
         if self._hooks:
-            self._emitted(values, stream, tasks)
-        return tasks
+            self._call_hooks(values, stream, packs, () if self.input is None else (self.input,))
 
-    def emit_direct(self, task: TaskId, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> tuple[TaskId, ...]:
+    def emit_direct(self, task: TaskId, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
         """Sends a tuple, anchored to the input, to one task of a subscriber of a direct stream.
-
-        Returns:
-            The task.
 
         Raises:
             EmitError: if the stream is not direct, or the task does not receive it.
         """
-        tasks = self._emit(values, stream, self._batch, self._place, task)
+        packs = self._emit(values, stream, self._batch, self._place, task)
         if self._hooks:
-            self._emitted(values, stream, tasks)
-        return tasks
+            self._call_hooks(values, stream, packs, () if self.input is None else (self.input,))
 
     def answer(self, value: Any) -> None:
         """Answers the message that the input comes from; the input is acked when the answer is delivered.
@@ -93,11 +85,6 @@ class BasicCollector(Emitter):
         """Restarts the clock of the input's trees: it is still being worked on."""
         if self.input is not None:
             self._outcomes.reset_timeout(self.input)
-
-    def _emitted(self, values: Sequence[Any], stream: str, tasks: tuple[TaskId, ...]) -> None:
-        """Calls the hooks after an emit."""
-        anchors = () if self.input is None else (self.input,)
-        self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=anchors))
 
 
 @adapter_of.register(BasicBolt)

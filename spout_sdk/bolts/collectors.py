@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import NO_TREES, Tuple
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.emitter import Emitter
@@ -29,7 +29,7 @@ class OutputCollector(Emitter):
 
     def emit(
         self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
-    ) -> tuple[TaskId, ...]:
+    ) -> None:
         """Sends a tuple to every subscriber of a stream.
 
         Args:
@@ -38,20 +38,17 @@ class OutputCollector(Emitter):
                 the tuple is untracked as well, and a warning is logged once.
             stream: one of the component's streams.
 
-        Returns:
-            The tasks that receive a copy.
-
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
             TupleAlreadyDoneError: if an anchor was acked or failed before; nothing was sent then, and its trees fail
                 unless they were acked already.
         """
         if anchors.__class__ is Tuple and anchors.place >= 0 and not anchors.pack.settled[anchors.index]:
-            tasks = self._emit(values, stream, anchors.pack.batch, anchors.place)
+            packs = self._emit(values, stream, anchors.pack.batch, anchors.place)
             if self._hooks:
-                self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=(anchors,)))
-            return tasks
-        return self._emit_anchored(values, anchors, stream)
+                self._call_hooks(values, stream, packs, (anchors,))
+        else:
+            self._emit_anchored(values, anchors, stream)
 
     def emit_direct(
         self,
@@ -60,7 +57,7 @@ class OutputCollector(Emitter):
         *,
         anchors: Tuple | Sequence[Tuple] | None = None,
         stream: str = DEFAULT_STREAM,
-    ) -> tuple[TaskId, ...]:
+    ) -> None:
         """Sends a tuple to one task of a subscriber of a direct stream.
 
         Args:
@@ -69,14 +66,11 @@ class OutputCollector(Emitter):
             anchors: as for `emit`.
             stream: one of the component's direct streams.
 
-        Returns:
-            The task.
-
         Raises:
             EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
             TupleAlreadyDoneError: as for `emit`.
         """
-        return self._emit_anchored(values, anchors, stream, task)
+        self._emit_anchored(values, anchors, stream, task)
 
     def ack(self, tuple_: Tuple) -> None:
         """Acks a tuple: it was processed. The ack waits until all records that were written for it are delivered.
@@ -181,14 +175,13 @@ class OutputCollector(Emitter):
         anchors: Tuple | Sequence[Tuple] | None,
         stream: str,
         task: TaskId | None = None,
-    ) -> tuple[TaskId, ...]:
+    ) -> None:
         if anchors is None:
             self._warn_of_no_anchors()
         anchors = (anchors,) if isinstance(anchors, Tuple) else tuple(anchors or ())
-        tasks = self._emit(values, stream, *places_of(anchors, self._outcomes), task)
+        packs = self._emit(values, stream, *places_of(anchors, self._outcomes), task)
         if self._hooks:
-            self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=anchors))
-        return tasks
+            self._call_hooks(values, stream, packs, anchors)
 
     def _warn_of_no_anchors(self) -> None:
         # A forgotten anchor loses tuples silently: a failure downstream is not replayed.

@@ -16,8 +16,8 @@ from tuple_tree.routing import Choose, ChooseRows, KeyOf, chooser
 from tuple_tree.shuffle import SetShares
 from tuple_tree.streams import Stream
 
-Targets = tuple[tuple[OpenPack, ...], tuple[TaskId, ...]]
-"""The receivers of a tuple: their open packs, and their tasks. A plain tuple, which Python unpacks fastest."""
+Targets = tuple[OpenPack, ...]
+"""The open packs of the receivers of a tuple."""
 
 
 class Route(NamedTuple):
@@ -30,10 +30,6 @@ class Route(NamedTuple):
     set_shares: SetShares | None  # of a shuffle that follows the load of the tasks
     is_by_values: bool = False  # whether the task depends on the values, which may be invalid for the grouping
 
-    def targets(self, tasks: Sequence[int]) -> Targets:
-        """The receivers with these numbers."""
-        return _targets(self.packs, self.tasks, tasks)
-
 
 class EmitPlan:
     """How a task emits to one of its streams.
@@ -42,10 +38,9 @@ class EmitPlan:
         choose: returns the `Targets` of values; raises `TypeError` or `ValueError` if a grouping cannot use them.
         is_row: whether the codec takes values as they are.
         only: a tuple with the one open pack, if a single task receives all tuples; otherwise None.
-        receivers: a tuple with that task; otherwise an empty tuple.
     """
 
-    __slots__ = ("_component", "_width", "choose", "codec", "is_row", "only", "receivers", "routes", "stream")
+    __slots__ = ("_component", "_width", "choose", "codec", "is_row", "only", "routes", "stream")
 
     def __init__(
         self, component: str, stream: Stream, codec: PayloadCodec | LocalCodec, routes: Sequence[Route]
@@ -59,7 +54,6 @@ class EmitPlan:
         packs = [pack for route in routes for pack in route.packs]
         is_only = len(packs) == 1 and not stream.direct and not routes[0].is_by_values
         self.only: tuple[OpenPack] | None = (packs[0],) if is_only else None
-        self.receivers: tuple[TaskId, ...] = routes[0].tasks if is_only else ()
         self.choose: Callable[[Sequence[Any]], Targets] = routes[0].choose if len(routes) == 1 else self._choose_all
 
     def row(self, values: Sequence[Any]) -> Any:
@@ -87,7 +81,7 @@ class EmitPlan:
             raise self.error("it is not direct: use emit, or declare the stream with direct=True")
         for route in self.routes:
             if task in route.tasks:
-                return route.targets((task[1],))
+                return (route.packs[route.tasks.index(TaskId(*task))],)
         known = ", ".join(f"{route.tasks[0]} to {route.tasks[-1]}" for route in self.routes) or "none"
         raise self.error(f"{task!r} does not receive it: its subscribers' tasks are {known}")
 
@@ -119,12 +113,7 @@ class EmitPlan:
         return f"pass one value for each field, as in ({', '.join(self.stream.field_names)})"
 
     def _choose_all(self, values: Sequence[Any]) -> Targets:
-        chosen = [route.choose(values) for route in self.routes]
-        return sum((packs for packs, _ in chosen), ()), sum((tasks for _, tasks in chosen), ())
-
-
-def _targets(packs: Sequence[OpenPack], ids: Sequence[TaskId], tasks: Sequence[int]) -> Targets:
-    return tuple(packs[task] for task in tasks), tuple(ids[task] for task in tasks)
+        return sum((route.choose(values) for route in self.routes), ())
 
 
 def emit_plans(
@@ -162,8 +151,8 @@ def emit_plans(
             ids = tuple(TaskId(bolt.name, task) for task in numbers)
             custom = topology.groupings.get((component, stream.name, bolt.name))
 
-            def receivers(tasks: Sequence[int], packs: Any = packs, ids: Any = ids) -> Targets:
-                return _targets(packs, ids, tasks)
+            def receivers(tasks: Sequence[int], packs: Targets = packs) -> Targets:
+                return tuple(packs[task] for task in tasks)
 
             begin = next_id()
             made = chooser(subscription, len(numbers), stream.field_names, begin, custom, receivers)
@@ -182,9 +171,9 @@ def _with_key(choose: Choose, key_of: KeyOf) -> Choose:
 
     def choose_with_key(values: Sequence[Any]) -> Targets:
         key = key_of(values)
-        packs, tasks = choose(values)
+        packs: Targets = choose(values)
         for pack in packs:
             pack.keys[pack.size] = key
-        return packs, tasks
+        return packs
 
     return choose_with_key

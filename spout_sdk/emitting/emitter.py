@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from spout_sdk.api.context import TaskId
+from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.emitting.emit_plan import Targets
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.outbox import Joined
 from spout_sdk.emitting.task import Task
@@ -15,8 +16,7 @@ class Checked(NamedTuple):
     """A tuple that fits its stream: its row and its receivers, with the keys of its records."""
 
     row: Any
-    packs: tuple[OpenPack, ...]
-    tasks: tuple[TaskId, ...]
+    packs: Targets
     keys: Sequence[tuple[OpenPack, bytes]]
 
 
@@ -53,8 +53,8 @@ class Emitter:
         place: int,
         receiver: TaskId | None = None,
         checked: Checked | None = None,
-    ) -> tuple[TaskId, ...]:
-        """Sends a tuple to every subscriber of a stream, or to the `receiver` of a direct stream.
+    ) -> Targets:
+        """Sends a tuple to every subscriber of a stream, or to the `receiver` of a direct stream; returns their packs.
 
         It is anchored to a place in a batch, or to the places of a `Joined`: `place` is the last of these then.
         `checked` is the result of `_check` for the tuple.
@@ -68,15 +68,14 @@ class Emitter:
             is_row, choose = plan.is_row, plan.choose
             row = values if values.__class__ is tuple and is_row(values) else plan.row(values)
             if (only := plan.only) is not None and receiver is None:
-                packs: tuple[OpenPack, ...] = only
-                tasks = plan.receivers
+                packs: Targets = only
             else:
                 try:
-                    packs, tasks = choose(values) if receiver is None else plan.direct(receiver)
+                    packs = choose(values) if receiver is None else plan.direct(receiver)
                 except (TypeError, ValueError) as error:
                     raise plan.ungrouped(values, error) from error
         else:
-            row, packs, tasks, keys = checked
+            row, packs, keys = checked
             for pack, key in keys:
                 pack.keys[pack.size] = key
         self._counters.emitted += 1
@@ -96,19 +95,26 @@ class Emitter:
         except BaseException:
             self._outbox.keep_open(batch.places if isinstance(batch, Joined) else ((batch, place),))
             raise
-        return tasks
+        return packs
+
+    def _call_hooks(
+        self, values: Sequence[Any], stream: str, packs: Targets, anchors: Any = (), **of_spout: Any
+    ) -> None:
+        """Calls the hooks after an emit."""
+        tasks = tuple(pack.receiver for pack in packs)
+        self._task.call_emit_hooks(EmitInfo(values, stream, tasks, anchors=anchors, **of_spout))
 
     def _check(self, values: Sequence[Any], stream: str) -> Checked:
         """Checks a tuple, and chooses its receivers, for a later `_emit`; raises `EmitError` if it does not fit."""
         plan = self._task.plan(stream)
         row = plan.row(values)
         try:
-            packs, tasks = plan.choose(values)
+            packs = plan.choose(values)
         except (TypeError, ValueError) as error:
             raise plan.ungrouped(values, error) from error
         # A grouping sets the key of the next row, which another tuple may become.
         keys = [(pack, key) for pack in packs if (key := pack.keys.pop(pack.size, None)) is not None]
-        return Checked(row, packs, tasks, keys)
+        return Checked(row, packs, keys)
 
     def _emit_numbered(
         self,
@@ -118,7 +124,7 @@ class Emitter:
         place: int,
         receiver: TaskId | None = None,
         checked: Checked | None = None,
-    ) -> tuple[TaskId, ...]:
+    ) -> Targets:
         """`_emit` of a component that needs identities: numbers tuples that are anchored to one input.
 
         An emit that raises uses its number, because some receivers may get the tuple.

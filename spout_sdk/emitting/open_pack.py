@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spout_sdk.api.context import TaskId
 from spout_sdk.records import Headers
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import AnchorColumns, Columns
@@ -93,6 +94,11 @@ class OpenPack(PlacedRuns):
         self.trace_context: Headers = []
         self.counters = counters
         self.pass_on: Callable[[OpenPack], None] | None = None
+
+    @property
+    def receiver(self) -> TaskId:
+        """The task that receives its tuples."""
+        return TaskId(self.topic.rpartition(".")[2], self.task)
 
     @property
     def size(self) -> int:

@@ -85,7 +85,7 @@ class RowEmitter:
                 outbox.send_full(plan.only)
             return
         full: dict[OpenPack, None] = {}
-        for row, place, (packs, _) in zip(rows, places, chosen, strict=True):
+        for row, place, packs in zip(rows, places, chosen, strict=True):
             for pack in packs:
                 if pack.batch is not batch:
                     outbox.turn(pack, batch)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.api.context import TaskId
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import EmitError
@@ -46,7 +46,7 @@ class SpoutCollector(Emitter):
         stream: str = DEFAULT_STREAM,
         root: int | None = None,
         trace_context: Headers | None = None,
-    ) -> tuple[TaskId, ...]:
+    ) -> None:
         """Sends a tuple to every subscriber of a stream.
 
         Args:
@@ -58,9 +58,6 @@ class SpoutCollector(Emitter):
             trace_context: the headers of the message's trace, as `tuple_tree.headers.trace_context` returns them;
                 bolts pass them on.
 
-        Returns:
-            The tasks that receive a copy.
-
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
         """
@@ -70,7 +67,7 @@ class SpoutCollector(Emitter):
             batch = batches.of(trace_context or [])
         if message_id is None or not self._is_tracked:
             self.last_root = None
-            tasks = self._emit(values, stream, batches.untracked, 0, self._receiver)
+            packs = self._emit(values, stream, batches.untracked, 0, self._receiver)
             if message_id is not None:
                 # Acked after `next_tuple`: the spout may store the message only after emitting it.
                 self._untracked.append(message_id)
@@ -86,7 +83,7 @@ class SpoutCollector(Emitter):
                 begun.turn(batch)
             begun.places.append(place)
             try:
-                tasks = self._emit(values, stream, batch, place, self._receiver)
+                packs = self._emit(values, stream, batch, place, self._receiver)
             except EmitError:
                 # Nothing was added, so the tree has not begun.
                 begun.places.pop()
@@ -99,8 +96,7 @@ class SpoutCollector(Emitter):
                 raise
             self.last_root = root
         if self._hooks:
-            self._task.call_emit_hooks(EmitInfo(values, stream, tasks, message_id, root=self.last_root))
-        return tasks
+            self._call_hooks(values, stream, packs, message_id=message_id, root=self.last_root)
 
     def emit_direct(
         self,
@@ -110,7 +106,7 @@ class SpoutCollector(Emitter):
         message_id: Any = None,
         stream: str = DEFAULT_STREAM,
         trace_context: Headers | None = None,
-    ) -> tuple[TaskId, ...]:
+    ) -> None:
         """Sends a tuple to one task of a subscriber of a direct stream.
 
         Args:
@@ -120,14 +116,11 @@ class SpoutCollector(Emitter):
             stream: one of the component's direct streams.
             trace_context: as for `emit`.
 
-        Returns:
-            The task.
-
         Raises:
             EmitError: if the stream is not direct, or the task does not receive it; nothing was sent then.
         """
         self._receiver = task
         try:
-            return self.emit(values, message_id=message_id, stream=stream, trace_context=trace_context)
+            self.emit(values, message_id=message_id, stream=stream, trace_context=trace_context)
         finally:
             self._receiver = None

@@ -122,8 +122,7 @@ def a_full_pack_is_sent_between_two_deliveries_of_a_tuple(original: Any, emitter
 
     def interrupted(choose: Any) -> Any:
         def targets(values: Any) -> Any:
-            packs, tasks = choose(values)
-            return Between(packs), tasks
+            return Between(choose(values))
 
         return targets
 

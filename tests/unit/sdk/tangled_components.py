@@ -29,6 +29,8 @@ from spout_sdk import (
     Tuple,
     declare,
 )
+from spout_sdk.emitting.emit_plan import Targets
+from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.errors import BrokerError
 from spout_sdk.records import Headers
 from tests.unit.sdk.memory import LogSink
@@ -48,6 +50,7 @@ class World:
         self.chance = random.Random(seed)
         self.kinds: dict[str, Any] = {}  # of the bolts under test
         self.refused = 0.0  # the share of sends in the middle of an emit that raise
+        self.packs: Targets = ()  # of the receivers of the last emit
         self.traces = 1  # how many a spout emits tuples of
         self.emitted: Counter[int] = Counter()  # deliveries of each tree
         self.open: Counter[int] = Counter()  # inputs of each tree
@@ -71,11 +74,15 @@ class World:
             self.emitted[root] += len(tasks) - inputs
             self.open[root] += inputs
 
-    def emit(self, emit: Callable[[], Any], roots: Iterable[int], *, counts: bool = True) -> bool:
-        """Emits for these trees, and continues whatever that raises; returns whether it has raised."""
+    def emit(self, emit: Callable[[], Any], roots: Iterable[int], only: Targets = (), *, counts: bool = True) -> bool:
+        """Emits for these trees, and continues whatever that raises; returns whether it has raised.
+
+        The receivers are `only`, unless `noting` notes others.
+        """
         self.sink.refused = self.refused
+        self.packs = only
         try:
-            tasks = emit()
+            emit()
         except (BrokerError, KeyError):  # some receivers may have got their tuple
             self.endless.update(roots)
             return True
@@ -84,7 +91,7 @@ class World:
         finally:
             self.sink.refused = 0.0
         if counts:
-            self.emitted_to(roots, tasks)
+            self.emitted_to(roots, [pack.receiver for pack in self.packs])
         return False
 
     def settled(self, roots: Iterable[int], *, failed: bool = False) -> None:
@@ -93,6 +100,17 @@ class World:
         if failed:
             self.endless.update(roots)
             self.failed.update(roots)
+
+
+def noting(original: Any) -> Any:
+    """`Emitter._emit`, which also notes the receivers."""
+
+    def emit(emitter: Emitter, *given: Any, **named: Any) -> Targets:
+        packs: Targets = original(emitter, *given, **named)
+        Here.world.packs = packs
+        return packs
+
+    return emit
 
 
 class Here:
@@ -173,7 +191,8 @@ class Basic(BasicBolt):
         for _ in range(world.chance.choice((0, 1, 3))):
             values, stream = world.values()
             emit = partial(collector.emit, values, stream=stream)
-            if world.emit(emit, tuple_.roots) and world.chance.random() < 0.5:
+            only = () if collector._only is None or collector._only.only is None else collector._only.only
+            if world.emit(emit, tuple_.roots, only) and world.chance.random() < 0.5:
                 self.fail(tuple_)
         if world.chance.random() < 0.05:
             self.fail(tuple_)
@@ -229,11 +248,11 @@ class Source(Spout):
         context = chance.choice(traces[: world.traces])
         message_id = None if chance.random() < 0.2 else chance.getrandbits(64)
         try:
-            tasks = self.collector.emit(values, message_id=message_id, stream=stream, trace_context=context)
+            self.collector.emit(values, message_id=message_id, stream=stream, trace_context=context)
         except Exception:  # noqa: BLE001 - as some spouts do
             return
         if (root := self.collector.last_root) is not None:
-            world.emitted_to([root], tasks)
+            world.emitted_to([root], [pack.receiver for pack in world.packs])
             world.roots[message_id] = root
 
     def ack(self, message_id: Any) -> None:

@@ -44,7 +44,7 @@ def test_only_shuffles_that_follow_the_load_have_shares() -> None:
     plan = task.plans["default"]
     for bolt, tasks in (("work", 3), ("even", 2), ("keyed", 2)):
         plan.set_shares(bolt, [0.98, *[0.02 / (tasks - 1)] * (tasks - 1)])
-    chosen = Counter((*each,) for n in range(1_000) for each in plan.choose((f"line {n}",))[1])
+    chosen = Counter((*each,) for n in range(1_000) for each in [pack.receiver for pack in plan.choose((f"line {n}",))])
     of = {bolt: [chosen[bolt, task] for task in range(tasks)] for bolt, tasks in (("work", 3), ("even", 2))}
     assert of["work"][0] > 950
     assert of["even"] == [500, 500]

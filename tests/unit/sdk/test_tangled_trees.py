@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from spout_sdk import TopologyBuilder
+from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.testing import MemoryRecord
 from tests.components import Sink, source
 from tests.packs import tuples_of, under_seed
@@ -29,8 +30,14 @@ from tests.unit.sdk.tangled_components import (
     Tangled,
     Watching,
     World,
+    noting,
 )
 from tuple_tree.anchors import SOURCE_HEADER
+
+
+@pytest.fixture(autouse=True)
+def _noted_receivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Emitter, "_emit", noting(Emitter._emit))
 
 
 def topology(bolt: Any, chance: random.Random, *, is_chained: bool, **options: Any) -> Any:
