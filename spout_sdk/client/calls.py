@@ -4,7 +4,7 @@ A call is identified by the position of its message, which the delivery report h
 read before the report is handled. So while a report is missing, records that may belong to its call are kept.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -40,6 +40,10 @@ class Ended(NamedTuple):
     record: OutcomeRecord
     root: int | None
 
+    @property
+    def offset(self) -> int:
+        return self.record.offset
+
 
 Settle = Callable[[OutcomeRecord, bytes | None], None]
 """Called with the outcome of a call's message, and the answer of its tree; None without one."""
@@ -66,16 +70,7 @@ class _Offset:
 
     def __init__(self) -> None:
         self.calls: dict[int, Call] = {}
-        self.answers: dict[int, bytes] = {}
-
-
-class _Kept(NamedTuple):
-    """A record that is kept: its number, its key in one of the two dictionaries, and the size of its value."""
-
-    number: int
-    answer: tuple[int, int] | None
-    outcome: tuple[int, int] | None
-    size: int
+        self.answers: dict[int | None, bytes] = {}
 
 
 class Calls:
@@ -87,12 +82,11 @@ class Calls:
     def __init__(self) -> None:
         self._unreported: dict[Call, int] = {}  # in the order of `begin`: the number of the next record at that time
         self._offsets: dict[int, _Offset] = {}
-        # Records that may belong to unreported calls; outcomes with their answers.
+        # Records that may belong to unreported calls: with their numbers, and by offset.
         self._number = 0
-        self._kept: deque[_Kept] = deque()
+        self._kept: deque[tuple[int, Answered | Ended]] = deque()
         self._kept_bytes = 0
-        self._answers: dict[int, dict[int, tuple[int, bytes]]] = {}  # offset → root → number and value
-        self._outcomes: dict[tuple[int, int], tuple[OutcomeRecord, bytes | None]] = {}  # by partition and offset
+        self._kept_of: defaultdict[int, deque[Answered | Ended]] = defaultdict(deque)
 
     def begin(self, call: Call) -> None:
         """Adds a call, before its message is sent."""
@@ -103,12 +97,17 @@ class Calls:
         if self._unreported.pop(call, None) is None:
             return  # it has ended
         call.position = partition, offset
-        if (found := self._outcomes.get(call.position)) is not None:
-            call.settle(*found)
+        answers: dict[int | None, bytes] = {}
+        for record in self._kept_of.get(offset, ()):
+            if isinstance(record, Answered):
+                _answer(answers, record)
+            elif record.record.partition == partition:
+                call.settle(record.record, answers.get(record.root))
+                break
         else:
             of = self._offsets.setdefault(offset, _Offset())
             of.calls[partition] = call
-            of.answers |= {root: value for root, (_, value) in self._answers.get(offset, {}).items()}
+            of.answers |= answers
         self._forget_kept()
 
     def end(self, call: Call) -> None:
@@ -120,10 +119,19 @@ class Calls:
 
     def read(self, record: Answered | Ended) -> None:
         """Handles a record; the records of a tree come in the order of their partition."""
+        of = self._offsets.get(record.offset)
         if isinstance(record, Answered):
-            self._answered(record)
-        else:
-            self._ended(record)
+            if of is not None:
+                _answer(of.answers, record)
+        elif of is not None and (call := of.calls.get(record.record.partition)) is not None:
+            self._remove(record.record.partition, record.offset)
+            call.settle(record.record, of.answers.get(record.root))
+            return
+        if self._unreported:
+            self._kept.append((self._number, record))
+            self._kept_of[record.offset].append(record)
+            self._kept_bytes += _size(record)
+            self._number += 1
 
     @property
     def kept(self) -> int:
@@ -139,59 +147,29 @@ class Calls:
         """How many calls have a message that is delivered and has no outcome."""
         return sum(len(of.calls) for of in self._offsets.values())
 
-    def _answered(self, record: Answered) -> None:
-        offset, root, value = record
-        if value is None:
-            if (of := self._offsets.get(offset)) is not None:
-                of.answers.pop(root, None)
-            if root in (kept := self._answers.get(offset, {})):
-                self._forget_answer(kept[root][0], offset, root)
-            return
-        if (of := self._offsets.get(offset)) is not None:
-            of.answers[root] = value
-        if self._unreported:
-            self._answers.setdefault(offset, {})[root] = self._number, value
-            self._keep(_Kept(self._number, (offset, root), None, len(value)))
-
-    def _ended(self, record: Ended) -> None:
-        outcome, root = record
-        at = outcome.partition, outcome.offset
-        of = self._offsets.get(outcome.offset)
-        if of is not None and (call := of.calls.get(outcome.partition)) is not None:
-            answer = None if root is None else of.answers.get(root)
-            self._remove(*at)
-            call.settle(outcome, answer)
-        elif self._unreported and at not in self._outcomes:
-            answers = {} if root is None else self._answers.get(outcome.offset, {})
-            self._outcomes[at] = outcome, answers[root][1] if root in answers else None
-            self._keep(_Kept(self._number, None, at, 0))
-
     def _remove(self, partition: int, offset: int) -> None:
         of = self._offsets.get(offset)
         if of is not None and of.calls.pop(partition, None) is not None and not of.calls:
             del self._offsets[offset]
 
-    def _keep(self, kept: _Kept) -> None:
-        self._number += 1
-        self._kept.append(kept)
-        self._kept_bytes += kept.size
-
     def _forget_kept(self) -> None:
         """Forgets records that were read before the oldest call without a delivery report began."""
         since = next(iter(self._unreported.values()), self._number)
-        kept = self._kept
-        while kept and kept[0].number < since:
-            number, answer, outcome, size = kept.popleft()
-            self._kept_bytes -= size
-            if answer is not None:
-                self._forget_answer(number, *answer)
-            if outcome is not None:
-                del self._outcomes[outcome]
+        while self._kept and self._kept[0][0] < since:
+            _, record = self._kept.popleft()
+            self._kept_bytes -= _size(record)
+            of = self._kept_of[record.offset]
+            of.popleft()
+            if not of:
+                del self._kept_of[record.offset]
 
-    def _forget_answer(self, number: int, offset: int, root: int) -> None:
-        """Forgets an answer, unless a later one of the same tree has replaced it."""
-        answers = self._answers.get(offset, {})
-        if root in answers and answers[root][0] == number:
-            del answers[root]
-            if not answers:
-                del self._answers[offset]
+
+def _answer(answers: dict[int | None, bytes], record: Answered) -> None:
+    if record.value is None:
+        answers.pop(record.root, None)
+    else:
+        answers[record.root] = record.value
+
+
+def _size(record: Answered | Ended) -> int:
+    return len(record.value or b"") if isinstance(record, Answered) else 0
