@@ -8,13 +8,15 @@ from typing import Any, Final
 
 from kafka_clients import repeated_lines
 from spout_sdk.api.topology import Factory, Topology
+from spout_sdk.arguments import check_choice
 from spout_sdk.records import Headers
 from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing.broker import MemoryBroker, NotIdleError, SimulationError
 from spout_sdk.testing.chance import Chance, SimulatedClock
 from spout_sdk.testing.readable import Journal, JournalHook, Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced
-from spout_sdk.testing.tasks import SimulatedAcker, SimulatedProcess
+from spout_sdk.testing.tasks import RequestedState, SimulatedAcker, SimulatedProcess
+from tuple_tree.control import Control, ControlState
 from tuple_tree.names import state_topic
 from tuple_tree.state_records import ABOUT_KEY, About, KeyCodec, ValueCodec, task_of
 from tuple_tree.streams import DEFAULT_STREAM
@@ -83,6 +85,7 @@ class SimulatedCluster(Readable):
         self._journals = {one.name: Journal() for one in manifest.components}
         hooks = (lambda: JournalHook(self._journals, self.clock), *self.topology.hooks)
         self.topology = replace(self.topology, hooks=hooks)
+        self._control = RequestedState()
         self._paused: set[str] = set()
         for name in paused:
             self.pause(name)
@@ -177,6 +180,15 @@ class SimulatedCluster(Readable):
         """
         record = self.broker.append(topic, partition, _bytes(key), _bytes(value), headers)
         return record.offset_  # type: ignore[no-any-return]
+
+    def request(self, state: ControlState) -> None:
+        """Requests a state of the topology, as `acker topologies pause`, `drain`, `stop` and `resume` do.
+
+        Args:
+            state: `paused`, `draining`, `stopped`, or `running`. No process ends, also with `stopped`.
+        """
+        check_choice("the requested state", state, ControlState)
+        self._control.control = Control(state)
 
     def set_state(self, bolt: str, values: Mapping[Any, Any]) -> None:
         """Sets values of a bolt's state; its tasks start again, as after a kill, and restore them.
@@ -284,7 +296,7 @@ class SimulatedCluster(Readable):
 
     def _begin(self, component: str, number: int) -> None:
         self._tasks[component, number] = SimulatedProcess(
-            *(self.topology, component, number), *(self.broker, self.clock, self._chance.entropy())
+            *(self.topology, component, number), *(self.broker, self.clock, self._chance.entropy()), self._control
         )
 
     def _retire(self, component: str, number: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from acker_worker.acker_loop import AckerLoop
 from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue
+from kafka_clients.control_reader import ControlReader
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.runtime.bolt_loop import BoltLoop
@@ -22,11 +23,25 @@ from spout_sdk.statistics.stats import Counters, Stats
 from spout_sdk.testing.broker import MemoryBroker
 from spout_sdk.testing.chance import SeededEntropy, SimulatedClock
 from spout_sdk.testing.clients import MemoryClients
+from tuple_tree.control import Control
 from tuple_tree.manifest import Manifest
 
 LIMITLESS: Final = 10**12
 LINGER_TURNS: Final = 4
 """Busy turns in a row after which buffered records are flushed: no time passes, so they cannot linger by the clock."""
+
+
+class RequestedState(ControlReader):
+    """The requested state of a simulated topology, which all of its spouts follow at once."""
+
+    def __init__(self) -> None:
+        self.control = Control()
+
+    def look(self, now: float) -> None:
+        """Does nothing: the state is set."""
+
+    def close(self) -> None:
+        """Does nothing."""
 
 
 class SimulatedProcess:
@@ -40,6 +55,7 @@ class SimulatedProcess:
         broker: MemoryBroker,
         clock: SimulatedClock,
         entropy: SeededEntropy,
+        control: RequestedState,
     ) -> None:
         self.name = component
         self._number = task
@@ -52,6 +68,7 @@ class SimulatedProcess:
             wall_ms=lambda: clock.broker_ms,
             # A restore reads without the limit of a turn.
             state_kafka=MemoryClients(broker, [task], room=LIMITLESS).settings,
+            control=control,
         )
         self._loop = component_loop(process, str(task))
         # With exactly_once each turn ends with its commit, so that only a kill makes a tuple be executed twice.

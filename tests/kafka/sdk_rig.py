@@ -21,6 +21,7 @@ from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import watermarks
 from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner, load_topology
+from tests.contract.lives import Killed, Life, living
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
@@ -53,14 +54,15 @@ class Cluster:
     def servers(self) -> str:
         return str(self.bootstrap["bootstrap.servers"])
 
-    def create_topics(self) -> None:
+    def create_topics(self, others: Mapping[str, int] | None = None) -> None:
+        """Creates the topics of the topology, and others with these numbers of partitions."""
         existing = self._admin.list_topics(timeout=60).topics
         wanted = [
             NewTopic(spec.name, spec.partitions, 1, config=spec.config)
             for spec in topic_specs(self.manifest)
             if spec.name not in existing
         ]
-        create_topics(self.bootstrap, wanted)
+        create_topics(self.bootstrap, [*wanted, *(NewTopic(name, n, 1) for name, n in (others or {}).items())])
 
     def delete_topic(self, topic: str) -> None:
         """Deletes a topic, and waits until it is gone."""
@@ -184,11 +186,13 @@ class Threaded:
 
     Attributes:
         error: what it raised.
+        life: of the process.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, name: str = "service") -> None:
         self.stop = service.stop
         self.error: BaseException | None = None
+        self.life = Life(name)
         self._thread = threading.Thread(target=self._run, args=(service,), daemon=True)
         self._thread.start()
 
@@ -197,6 +201,14 @@ class Threaded:
         self._join()
         if self.error is not None:
             raise self.error
+
+    def disconnect(self) -> None:
+        """Waits until a process that was killed has ended, and closes its connections."""
+        self.life.resume()
+        self._join()
+        assert self.error is None or isinstance(self.error, Killed), self.error
+        while self.life.clients:
+            self.life.clients.pop().disconnect()
 
     def wait_for_error(self) -> str:
         """Waits for its end; returns the text of its exception."""
@@ -211,9 +223,12 @@ class Threaded:
 
     def _run(self, service: Service) -> None:
         try:
-            service.run()
+            with living(self.life):
+                service.run()
         except BaseException as error:  # noqa: BLE001 - raised again by `join`
             self.error = error
+        else:
+            self.life.clients.clear()
 
 
 QUICK: Final = WorkerSettings(commit_interval_s=0.2, stats_interval_s=0.05)
@@ -227,10 +242,10 @@ class InThreads:
     Attributes:
         stats: component → what it reported last.
         runners: component → its runner, the one that was started first.
-        threads: the same for the threads that they run in.
+        threads: the same for the threads that they run in; and `acker` → that of the acker worker.
     """
 
-    def __init__(self, topology: Topology, users: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, topology: Topology, users: Mapping[str, Mapping[str, Any]], *, has_slots: bool = False) -> None:
         self.topology = topology
         self._users = {name: {**PATIENT, **settings} for name, settings in users.items()}
         heads = [name for name in users if name != ACKER]
@@ -240,16 +255,33 @@ class InThreads:
         self.threads: dict[str, Threaded] = {}
         self._running: list[Threaded] = []
         for name in heads:
-            self.runners[name], self.threads[name] = self.start(name)
+            slot = {"slot": name, "is_new_slot": True} if has_slots else {}
+            self.runners[name], self.threads[name] = self.start(name, **slot)
         if ACKER in users:
-            self._running.append(Threaded(AckerWorker(topology.name, self._users[ACKER], QUICK)))
+            self.threads[ACKER] = self.start_acker()
 
-    def start(self, component: str) -> tuple[ComponentRunner, Threaded]:
+    def start(self, component: str, **options: Any) -> tuple[ComponentRunner, Threaded]:
         """Starts a component, or once more, as another process of it."""
-        runner = ComponentRunner(self.topology, component, self._users[component], on_stats=self._keep)
-        thread = Threaded(runner)
+        runner = ComponentRunner(self.topology, component, self._users[component], on_stats=self._keep, **options)
+        thread = Threaded(runner, component)
         self._running.append(thread)
         return runner, thread
+
+    def start_acker(self) -> Threaded:
+        """Starts an acker worker, or another one."""
+        thread = Threaded(AckerWorker(self.topology.name, self._users[ACKER], QUICK), ACKER)
+        self._running.append(thread)
+        return thread
+
+    def replace(self, name: str, *, in_order: bool) -> None:
+        """Waits until a process has ended, in order or killed, and starts its successor in the same slot."""
+        thread = self.threads[name]
+        (thread.join if in_order else thread.disconnect)()
+        self._running.remove(thread)
+        if name == ACKER:
+            self.threads[name] = self.start_acker()
+        else:
+            self.runners[name], self.threads[name] = self.start(name, slot=name)
 
     def stop(self) -> None:
         """Stops all; raises the exception of one of them."""
@@ -269,6 +301,7 @@ def in_threads(
     components: tuple[str, ...] | None = None,
     *,
     users: Mapping[str, Mapping[str, Any]] | None = None,
+    has_slots: bool = False,
 ) -> Iterator[InThreads]:
     """Publishes a topology whose topics exist, and runs it with an acker worker; withdraws it at the end.
 
@@ -277,11 +310,12 @@ def in_threads(
         kafka: settings of all that is run.
         components: the ones to run; all unless given.
         users: component, or `acker` → settings, if each runs as a user of its own.
+        has_slots: whether each process has a slot, which `replace` gives to its successor.
     """
     Catalogue(dict(kafka)).publish(topology.manifest)
     chosen = [each.name for each in topology.manifest.heads] if components is None else components
     acker = (ACKER,) if topology.manifest.acking else ()
-    running = InThreads(topology, users or dict.fromkeys([*chosen, *acker], kafka))
+    running = InThreads(topology, users or dict.fromkeys([*chosen, *acker], kafka), has_slots=has_slots)
     try:
         yield running
     finally:

@@ -72,7 +72,7 @@ def test_a_record_for_a_topic_that_does_not_exist_fails_its_tuple(world: RealWor
     topology = builder.build()
     create_topics(world.cluster(topology).bootstrap, [NewTopic(target, 1, 1)])
     # By default it is refused after five seconds.
-    with world.run(topology, **{"topic.metadata.propagation.max.ms": 100}) as running:
+    with world.run(topology, None, **{"topic.metadata.propagation.max.ms": 100}) as running:
         for word in ("good", "missing", "none"):
             messages.add(word)
         running.eventually(lambda: len(messages.failed) == 2 and messages.acked_ids == ["good"], "an outcome of each")

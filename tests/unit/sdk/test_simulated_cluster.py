@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import FailReason, Failure, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk import FailReason, Failure, Topology, TopologyBuilder, TopologyError, Tuple, declare
 from spout_sdk.testing import FixedTuple, NotIdleError, SimulatedCluster, SimulationError, complete_topology
 from tests.unit.sdk.kit_words import Count, Hold, Lines, Split, fed, words
 
@@ -160,3 +160,8 @@ def test_a_run_without_an_end_is_stopped() -> None:
         assert cluster.stats("count").executed >= 300
     with fed("a") as cluster, pytest.raises(NotIdleError, match="nothing is left to do, and the condition"):
         cluster.run_until(lambda: False)
+
+
+def test_a_state_that_does_not_exist_cannot_be_requested() -> None:
+    with fed("a") as cluster, pytest.raises(TopologyError, match="it must be one of running, paused, draining"):
+        cluster.request("stop")  # type: ignore[arg-type]
