@@ -29,7 +29,7 @@ MESSAGE_CHARACTERS: Final = 500
 FULL: Final = 8_192
 """Entries at which they are applied: enough for the call not to be noticed, little enough for the caches."""
 MOST_MESSAGES: Final = 16_384
-"""Open trees of a partition whose mark keeps its message: 20 MB at most. Others are marked without a message."""
+"""Messages of a partition with which a mark keeps its own: 20 MB. Further trees are marked without a message."""
 _NOTHING: Final = ("", "")
 _NOTICE_ROOTS: Final = 16_384  # most roots in one notice batch: 128 KiB of ids, far from a broker's largest record
 _NOTICE_FAILS: Final = 256

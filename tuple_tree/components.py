@@ -98,7 +98,7 @@ class StateManifest(Frozen):
     Attributes:
         value: the fields of a value, with the codec of the changelog's records, json or avro.
         is_single: whether a value is that of its one field alone.
-        key: the grouping fields of the bolt's first subscription, with their types.
+        key: the grouping fields of the bolt's first subscription, with their types; none of a global grouping.
         expire_after_ms: how long a value that is not changed is kept; None: until it is deleted.
         windows: of a state whose values are those of windows, and whose key ends with `window_start`, when there is a
             result: at each change, or when a window closes. Those of closed windows are messages of the topic
@@ -177,9 +177,10 @@ def check_state(bolt: BoltManifest, state: StateManifest) -> None:
         raise ValueError(f"bolt {bolt.name!r} is external, so the SDK cannot keep a state of it: remove its state")
     first = next(iter(bolt.subscriptions), None)
     fields = tuple(field.name for field in state.grouping_key)
-    if first is None or first.grouping != "fields":
+    if first is None or first.grouping not in ("fields", "global"):
         raise ValueError(
-            f"bolt {bolt.name!r} has a state, whose keys are the fields of its first subscription: use fields_grouping"
+            f"bolt {bolt.name!r} has a state, whose keys are the fields of its first subscription: use "
+            "fields_grouping, or global_grouping for one key"
         )
     if first.fields != fields:
         raise ValueError(

@@ -77,6 +77,15 @@ class KeyCodec:
             declared = ", ".join(f"{name}: {kind}" for name, kind, _ in self._types)
             raise StateRecordError(f"the key {as_text(key)} is not of the fields {declared}") from error
 
+    def shown(self, key: bytes) -> Any:
+        """The key as users have it: the value of its only field, else a tuple of the values."""
+        values = self.decode(key)
+        return values[0] if len(values) == 1 else values
+
+    def of(self, shown: Any) -> bytes:
+        """The bytes of a key as users have it. Raises `TypeError` for a key that cannot be stored."""
+        return self.encode((shown,) if len(self.names) == 1 else shown)
+
     def parse(self, texts: Sequence[str]) -> bytes:
         """The key of values that are written as text, a text for each field; bytes as text, or as 0x and hexadecimal.
 

@@ -13,6 +13,8 @@ from kafka_clients.client_settings import SESSION_MS, for_reported, new_client
 from kafka_clients.errors import REFUSED, AccessError, DeliveryError
 from spout_sdk import StateView
 from spout_sdk.state.applied import APPLIED_PREFIX, DONE_PREFIX
+from spout_sdk.windows.open_windows import split_key
+from spout_sdk.windows.rows import ROW_PREFIX, key_of_row
 from tuple_tree.names import component_group, state_topic
 from tuple_tree.state_records import ABOUT_KEY, About, KeyCodec, state_of, task_of
 from tuple_tree.topics import topic_specs
@@ -79,7 +81,18 @@ class StateReset:
         return len(records)
 
     def delete(self, key: bytes) -> None:
-        """Deletes a key."""
+        """Deletes a key.
+
+        Raises `CliError` for a window that shares collected tuples with others of its key.
+        """
+        of_tuples = split_key(key)[0] if self._state.windows is not None else b""
+        with StateView(self._manifest.topology, self._bolt, self._kafka) as view:
+            rows = (found for _, found in view.system_keys() if found.startswith(ROW_PREFIX))
+            if self._state.windows is not None and of_tuples in map(key_of_row, rows):
+                raise CliError(
+                    f"the windows of bolt {self._bolt!r} collect their tuples, and those of a key are in several "
+                    "windows: reset the whole state, without a key"
+                )
         self._write([(key, None, task_of(self._state, key, self._spec.partitions))])
 
     def _write(self, records: list[tuple[bytes, bytes | None, int]]) -> None:

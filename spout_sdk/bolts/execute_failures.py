@@ -20,8 +20,6 @@ _SHOWN_TUPLES: Final = 3
 class ExecuteFailures:
     """Retries or fails the tuples of a call that raised, makes dead letters of them, or ends or pauses the task.
 
-    Bolts with windows have a second one, for calls of the user's code other than `execute`.
-
     Attributes:
         in_a_row: for how many messages calls have raised since a call last returned, which sets it to 0. Replays and
             other tuples of a message do not count again, and tick tuples do not count.
@@ -61,7 +59,7 @@ class ExecuteFailures:
             error: the exception; one of `ENDS_PROCESS` is raised again.
             rows: the `ArrowInput` of the call of an `ArrowBolt`.
         """
-        if isinstance(error, (ComponentError, *ENDS_PROCESS)):  # the first is of a bolt that holds tuples
+        if isinstance(error, (ComponentError, *ENDS_PROCESS)):  # the first is of a window that closes
             raise error
         outcomes, options = self._outcomes, self._options
         undone = [each for each in tuples if not outcomes.is_done(each)]

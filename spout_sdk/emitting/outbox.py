@@ -163,8 +163,8 @@ class Outbox:
                 edge = self._next_id()
                 batch.join([place & PLACE_MASK], np.array([edge], np.uint64))
                 self._marks.append((int(batch.roots[place & PLACE_MASK]), edge, self._counted(message)))
-        if self._characters >= _MOST_CHARACTERS:
-            self._send_messages()
+                if self._characters >= _MOST_CHARACTERS:
+                    self._send_messages()
 
     def _counted(self, message: str) -> str:
         """A message, shortened, whose characters count for the size of the batch."""

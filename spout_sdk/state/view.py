@@ -127,7 +127,7 @@ class StateView:
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yields keys and values; a key of one field is its value, a key of several fields a tuple of their values."""
         for each in self.entries():
-            yield each.key if len(each.key) > 1 else each.key[0], each.value
+            yield each.key[0] if len(each.key) == 1 else each.key, each.value
 
     def entries(self) -> Iterator[StateEntry]:
         """Yields all entries in the order of their encoded keys; the first call reads the whole changelog."""

@@ -205,7 +205,7 @@ class SimulatedCluster(Readable):
         for task in range(tasks):
             self.broker.append(topic, task, ABOUT_KEY, about, None)
         for given, value in values.items():
-            key = keys.encode(given if len(declared.key) > 1 else (given,))
+            key = keys.of(given)
             payload = None if value is None else codec.encode(value)
             self.broker.append(topic, task_of(declared, key, tasks), key, payload, None)
         for task in range(tasks):

@@ -226,9 +226,9 @@ class Readable:
         records = self.broker.records(state_topic(self.topology.name, bolt))
         latest = {record.key_ or b"": record.value_ for record in records}
         return {
-            key[0] if len(key) == 1 else key: values.decode(payload)
+            keys.shown(encoded): values.decode(payload)
             for encoded, payload in latest.items()
-            if payload is not None and not is_system(encoded) and (key := keys.decode(encoded))
+            if payload is not None and not is_system(encoded)
         }
 
     def dead_letters(self) -> list[DeadLetter]:

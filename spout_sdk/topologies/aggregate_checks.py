@@ -127,6 +127,8 @@ def check_aggregate_bolt(name: str, bolt: AggregateBolt, declared: Sequence[Stre
         )
     elif spec.count is not None and spec.timestamp is not None:
         problem = "counts tuples: leave the timestamp out"
+    elif spec.count is not None and bolt.emit_on == "change":
+        problem = 'closes with its last tuple, whose replay would find no window: use emit_on="close"'
     elif bolt.emit_on == "change" and any(each.kind == "collect" for each in _aggregates(bolt)):
         problem = 'collects tuples, whose result is emitted when a window closes: use emit_on="close"'
     if problem:

@@ -2,37 +2,54 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from spout_sdk.errors import TopologyError
 from spout_sdk.windows.aggregate_bolt import AggregateBolt, EmitOn
 from spout_sdk.windows.aggregates import Aggregate, collect
+from spout_sdk.windows.rows import WindowRows
 from spout_sdk.windows.time_windows import TimeWindow
 
 Row = Mapping[str, Any]
 """The values of a tuple, by field."""
 
 
-@dataclass(slots=True, eq=False)
 class Window:
     """The values of the tuples of one window, in the order of their time, or in which they came.
 
     Attributes:
         tuples: all tuples in the window: a mapping of field and value for each.
-        new: tuples that were not in the previous window.
-        expired: tuples that left since the previous window. For running totals: add `new`, and subtract `expired`.
         key: the value of the grouping field, or a tuple of values for several fields; empty with a global grouping.
         start: milliseconds since the epoch, inclusive; of a window by count, the number of the key's first tuple in it.
         end: milliseconds since the epoch, or a number of a tuple, exclusive.
     """
 
-    tuples: Sequence[Row]
-    new: Sequence[Row]
-    expired: Sequence[Row]
-    key: Any
-    start: int
-    end: int
+    __slots__ = ("end", "key", "start", "tuples")
+
+    def __init__(self, key: Any, start: int, end: int, tuples: WindowRows) -> None:
+        self.key, self.start, self.end, self.tuples = key, start, end, tuples
+
+    @property
+    def new(self) -> Sequence[Row]:
+        """The tuples that were not in the previous window. Raises `TopologyError` for windows by time."""
+        return self._by_count(self.tuples.new)
+
+    @property
+    def expired(self) -> Sequence[Row]:
+        """The tuples that left since the previous window. Raises `TopologyError` for windows by time.
+
+        For running totals: add `new`, and subtract `expired`.
+        """
+        return self._by_count(self.tuples.expired)
+
+    @staticmethod
+    def _by_count(rows: Sequence[Row] | None) -> Sequence[Row]:
+        if rows is None:
+            raise TopologyError(
+                "new and expired are of windows by count: a tuple may reach a window by time after the window before "
+                "it has closed; use window.tuples"
+            )
+        return rows
 
 
 class WindowCollector:
@@ -106,6 +123,5 @@ class WindowedBolt(AggregateBolt, ABC):
 
     def results(self, key: Any, window: TimeWindow, value: Any) -> Iterable[Sequence[Any]]:
         """Calls `execute_window`; returns the values that it emits."""
-        rows = value["tuples"]
-        made = Window(rows, rows.new, rows.expired, key, *window)
+        made = Window(key, *window, value["tuples"])
         return self.collector.results_of(lambda: self.execute_window(made))

@@ -19,13 +19,12 @@ class WindowRows(list[dict[str, Any]]):
     """The rows of a window, by field, in the order of their time.
 
     Attributes:
-        new: the rows that were not in the previous window.
-        expired: the rows that have left since the previous window.
+        new: for windows by count, the rows that were not in the previous window; else None.
+        expired: for windows by count, the rows that have left since the previous window; else None.
     """
 
-    def __init__(self, rows: Sequence[dict[str, Any]], new: int, expired: Sequence[dict[str, Any]]) -> None:
-        super().__init__(rows)
-        self.new, self.expired = self[len(self) - new :], expired
+    new: Sequence[dict[str, Any]] | None = None
+    expired: Sequence[dict[str, Any]] | None = None
 
 
 class CollectedRows:
@@ -67,18 +66,12 @@ class CollectedRows:
             for place in places[bisect_left(places, (start, -1)) : bisect_left(places, (end, -1))]
         ]
 
-    def of_window(self, key: bytes, start: int, end: int, every: int) -> WindowRows:
-        """The rows of a window, whose end is `every` after that of the previous one; 0 for a session."""
-        rows = self.between(key, start, end)
-        if not every:
-            return WindowRows(rows, len(rows), [])
-        new = len(self.between(key, max(start, end - every), end))
-        return WindowRows(rows, new, self.between(key, start - every, start))
-
-    def has_after(self, key: bytes, time: int) -> bool:
-        """Whether a key has a row at a time or later."""
-        places = self._places.get(key, [])
-        return places[-1][0] >= time if places else False
+    def of_window(self, key: bytes, start: int, end: int, every: int | None) -> WindowRows:
+        """The rows of a window; `every` is the interval of windows by count, whose new and expired rows are known."""
+        rows = WindowRows(self.between(key, start, end))
+        if every is not None:
+            rows.new, rows.expired = rows[-every:], self.between(key, start - every, start)
+        return rows
 
     def drop(self, key: bytes, start: int | None, end: int | None) -> None:
         """Drops the rows of a key with `start` <= time < `end`; None for no bound."""
@@ -100,6 +93,11 @@ class CollectedRows:
         payload = self._changes[record] if record in self._changes else self._store.get(record)
         row: dict[str, Any] = self._codec.decode(payload or b"")
         return row
+
+
+def key_of_row(record: bytes) -> bytes:
+    """The key of the tuples of a row, from the key of its record."""
+    return record.removeprefix(ROW_PREFIX).split(SEPARATOR, 2)[2]
 
 
 def _record(key: bytes, place: _Place) -> bytes:

@@ -1,4 +1,4 @@
-"""The sources that the watermark of a task follows, and those that hold its windows open."""
+"""The sources that the watermark of a task follows, and the source partitions that hold its windows open."""
 
 from collections.abc import Sequence
 from typing import Final

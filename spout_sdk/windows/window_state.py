@@ -168,7 +168,7 @@ class WindowState(TaskState):
             return None
         changes = []
         for window in still_open:
-            table, of_window = self.table, window_key(key, window.start)
+            table, of_window = self.table, self._of_window(key, window.start)
             is_new = table.current(of_window) is None
             before = self.values.first() if is_new else self.values.loaded(table.get(of_window))
             value, end = self.values.update(before, tuple_), time + 1 if self.is_counted else window.end
@@ -179,12 +179,12 @@ class WindowState(TaskState):
         return changes
 
     def value_of(self, key: bytes, window: TimeWindow) -> Any:
-        stored = self.table.current(window_key(key, window.start))
+        stored = self.table.current(self._of_window(key, window.start))
         return None if stored is None else self.values.loaded(stored)
 
     def merged(self, key: bytes, window: TimeWindow, value: Any) -> Change:
         """The change of a window by the value of several tuples."""
-        table, of_window = self.table, window_key(key, window.start)
+        table, of_window = self.table, self._of_window(key, window.start)
         is_new = table.current(of_window) is None
         if not is_new:
             value = self.values.merge(table.get(of_window), value)
@@ -192,8 +192,11 @@ class WindowState(TaskState):
 
     def shown_key(self, key: bytes) -> Any:
         """The key as `result` takes it: the value of the field, or a tuple of several values."""
-        values = self.key_codec.decode(key)
-        return values[0] if len(values) == 1 else values
+        return self.key_codec.shown(key)
+
+    def _of_window(self, key: bytes, start: int) -> bytes:
+        # The key of a global grouping has no field before the start.
+        return window_key(key, start) if self.key_codec.names else b"%d" % start
 
     def is_closed(self, window: TimeWindow) -> bool:
         """Whether a window takes no more tuples."""
@@ -211,7 +214,7 @@ class WindowState(TaskState):
         """Changes the windows of a key; of windows by count, closes windows that are full."""
         for each in changes:
             if self.is_counted:
-                of_window = window_key(key, each.window.start)
+                of_window = self._of_window(key, each.window.start)
                 self.set(of_window, self.values.stored(each.value, each.end), each.payload)
                 self._numbers[key] = each.end
                 if each.window.end <= each.end:
@@ -226,12 +229,12 @@ class WindowState(TaskState):
             self._sessions.replace(key, change.old, new)
         for old in change.old:
             if old not in new:
-                of_old = window_key(key, old.start)
+                of_old = self._of_window(key, old.start)
                 self._open.remove(of_old, self._due_at(old))
                 if not new or old.start != change.window.start:
                     self.set(of_old, None, None)
         if new:
-            of_new = window_key(key, change.window.start)
+            of_new = self._of_window(key, change.window.start)
             self.set(of_new, self.values.stored(change.value, change.window.end), change.payload)
             if change.window not in change.old:
                 self._open.add(of_new, self._due_at(change.window))
@@ -346,7 +349,7 @@ class WindowState(TaskState):
         """The results of a window that closes, encoded."""
         shown = self.values.shown(value)
         if self.rows is not None and (aggregates := self.values.aggregates) is not None:
-            every = 0 if self._is_session else self.windows.every
+            every = self.windows.every if self.is_counted else None
             shown = aggregates.with_rows(shown, self.rows.of_window(key, *window, every))
         for result in self._bolt.results(self.shown_key(key), window, shown):
             if self._results is None:
@@ -354,15 +357,17 @@ class WindowState(TaskState):
             yield self._results.encode_row(tuple(result))
 
     def _drop_rows(self, key: bytes, window: TimeWindow) -> None:
-        """Drops rows that are in no open window, and not among the tuples that leave with the next one."""
+        """Drops rows that are in no open window; by count, keeps the rows that leave with the next one."""
         if self.rows is None:
             return
         if self._is_session:
             self.rows.drop(key, *window)
-            return
-        self.rows.drop(key, None, window.start)
-        if not self.rows.has_after(key, window.start + self.windows.every):
+        elif not self.is_counted:
+            self.rows.drop(key, None, window.start + self.windows.every)
+        elif self._numbers.get(key) is None:
             self.rows.drop(key, None, None)
+        else:
+            self.rows.drop(key, None, window.start)
 
     def _changed_session(self, key: bytes, time: int, update: Any) -> list[Change] | None:
         table, gap = self.table, self.windows.length
@@ -374,10 +379,10 @@ class WindowState(TaskState):
             return None
         value = None
         for each in joined:
-            part = self.values.loaded(table.get(window_key(key, each.start)))
+            part = self.values.loaded(table.get(self._of_window(key, each.start)))
             value = part if value is None else self.values.merge(value, part)
         value = update(self.values.first() if value is None else value)
-        payload = table.encoded(window_key(key, window.start), self.values.stored(value, window.end))
+        payload = table.encoded(self._of_window(key, window.start), self.values.stored(value, window.end))
         return [Change(window, value, payload, window.end, joined)]
 
     def _closes_at(self, window: TimeWindow) -> int:

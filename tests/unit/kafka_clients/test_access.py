@@ -82,9 +82,6 @@ def test_a_bolt_with_a_state_has_its_changelog_in_transactions_and_describes_the
     assert described(role) == {("group", "t.a"), ("topic", "lines"), ("topic", "words")}
     (of_bolt,) = [role for role in roles(stateful, {"a": "lines"}) if role.name == "c"]
     assert of_bolt == component_role(stateful, "c", upstream={"a": "lines"})
-    windows = bolt("w", "a").model_copy(update={"recognises_replays": True})
-    role = component_role(manifest_of(spout("a"), windows, topology="t"), "w", upstream={"a": "lines"})
-    assert described(role) == {("group", "t.a"), ("topic", "lines")}, "so does a bolt that recognises replays"
 
 
 @pytest.mark.parametrize("windows", ["close", "change"])

@@ -16,6 +16,7 @@ from spout_sdk import (
     FailTupleError,
     KafkaSpout,
     RetryPolicy,
+    StatefulBolt,
     Stream,
     Topology,
     TopologyBuilder,
@@ -33,8 +34,10 @@ from spout_sdk import (
     tumbling,
 )
 from spout_sdk.testing import SimulatedCluster
+from spout_sdk.windows.rows import WindowRows
 from tests.components import Sink
 from tests.seeds import each_seed
+from tuple_tree.manifest import Manifest
 
 FIELDS = declare({"sensor": str, "at": int, "n": int})
 SHOWN = {"sensor": str, "start": int, "end": int, "tuples": str, "new": str, "expired": str}
@@ -49,7 +52,7 @@ class Shown(WindowedBolt):
         self.window = window
 
     def execute_window(self, window: Window) -> None:
-        parts = (window.tuples, window.new, window.expired)
+        parts = (window.tuples, window.new, window.expired) if self.window.count else (window.tuples, (), ())
         shown = ("".join(str(row["n"]) for row in rows) for rows in parts)
         self.collector.emit((window.key or "all", window.start, window.end, *shown))
 
@@ -105,17 +108,17 @@ def test_windows_by_time_and_sessions_collect_their_tuples() -> None:
         feed(cluster, "a", 1, 3, 2, 5, 30)
         cluster.advance(5)
         assert [each[1:] for each in results(cluster)] == [
-            [-2_000, 2_000, "1", "1", ""],
-            [0, 4_000, "123", "23", ""],
-            [2_000, 6_000, "235", "5", "1"],
-            [4_000, 8_000, "5", "", "23"],
+            [-2_000, 2_000, "1", "", ""],
+            [0, 4_000, "123", "", ""],
+            [2_000, 6_000, "235", "", ""],
+            [4_000, 8_000, "5", "", ""],
         ]
         assert [*cluster.state("windows")] == [("a", 28_000), ("a", 30_000)]
     with SimulatedCluster(topology(partial(Shown, session(gap=2).with_timestamp_field("at")))) as cluster:
         feed(cluster, "a", 1, 2, 7, 30)
         cluster.advance(5)
         shown = [each[1:] for each in results(cluster)]
-        assert shown == [[1_000, 4_000, "12", "12", ""], [7_000, 9_000, "7", "7", ""]]
+        assert shown == [[1_000, 4_000, "12", "", ""], [7_000, 9_000, "7", "", ""]]
 
 
 def test_a_global_grouping_has_windows_of_all_tuples() -> None:
@@ -123,6 +126,30 @@ def test_a_global_grouping_has_windows_of_all_tuples() -> None:
         feed(cluster, "a", 1)
         feed(cluster, "b", 2)
         assert results(cluster) == [["all", 0, 2, "12", "12", ""]]
+        feed(cluster, "a", 3)
+        assert cluster.state("windows") == {0: {"tuples": 1, "window_end": 1}}
+        manifest = cluster.topology.manifest
+        assert Manifest.from_json(manifest.to_json()) == manifest
+
+
+class Total(StatefulBolt):
+    state = int
+
+    def update(self, value: int, tuple_: Tuple) -> int:
+        return value + int(tuple_["n"])
+
+
+def test_a_state_with_a_global_grouping_has_one_key() -> None:
+    builder = TopologyBuilder("w", ack_partitions=2)
+    builder.set_spout("source", KafkaSpout("in", streams=[FIELDS], codec="json"))
+    builder.set_bolt("total", Total).global_grouping("source")
+    with SimulatedCluster(builder.build()) as cluster:
+        feed(cluster, "a", 1, 2)
+        feed(cluster, "b", 3)
+        assert cluster.state("total") == {(): 6}
+        cluster.set_state("total", {(): 10})
+        feed(cluster, "b", 1)
+        assert cluster.state("total") == {(): 11}
 
 
 class Sums(AggregateBolt):
@@ -165,8 +192,17 @@ def test_windows_that_cannot_be_counted_are_rejected() -> None:
     class Changing(Sums):
         emit_on = "change"
 
+    with pytest.raises(TopologyError, match="closes with its last tuple, whose replay would find no window"):
+        topology(Changing)
+    Changing.window = tumbling(seconds=2).with_timestamp_field("at")
     with pytest.raises(TopologyError, match="collects tuples, whose result is emitted when a window closes"):
         topology(Changing)
+
+
+def test_new_and_expired_tuples_are_those_of_windows_by_count() -> None:
+    by_time = Window("a", 0, 5, WindowRows([{"n": 1}]))
+    with pytest.raises(TopologyError, match="new and expired are of windows by count"):
+        _ = by_time.new
 
 
 class Flaky(Sums):

@@ -13,7 +13,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumns
 from tuple_tree.ids import ID_MASK
 from tuple_tree.input_batch import InputBatch
-from tuple_tree.manifest import Guarantee, Manifest
+from tuple_tree.manifest import Guarantee
 from tuple_tree.streams import declare
 
 _IDS = st.integers(0, ID_MASK)
@@ -101,17 +101,6 @@ def test_what_leads_to_a_state(guarantee: Guarantee, external: str | None, ident
         guarantee=guarantee,
     )
     assert {each.name for each in topology.components if topology.is_identified(each.name)} == identified
-
-
-def test_streams_to_a_bolt_that_recognises_replays_have_identities_and_others_keep_their_manifest() -> None:
-    plain = manifest(spout("lines"), bolt("split", "lines", streams=(WORDS,)), bolt("windows", "split"))
-    assert b"recognises_replays" not in plain.to_json()
-    assert not plain.is_identified("lines")
-    windows = plain.components[-1].model_copy(update={"recognises_replays": True})
-    topology = plain.model_copy(update={"components": (*plain.components[:-1], windows)})
-    assert Manifest.from_json(topology.to_json()) == topology
-    assert all(topology.is_identified(name) for name in ("lines", "split", "windows"))
-    assert topology.guarantee_of("windows") == "at_least_once"
 
 
 def test_a_circle_of_bolts_leads_to_a_state_behind_it() -> None:
