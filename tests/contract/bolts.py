@@ -1,33 +1,38 @@
 """The bolts of the scenarios."""
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from spout_sdk import (
-    AggregateBolt,
     AsyncBolt,
     BasicBolt,
     KafkaBolt,
     OutputCollector,
     StatefulBolt,
     Tuple,
-    Window,
-    WindowedBolt,
-    count,
-    declare,
-    tumbling,
 )
 from tests.components import ByHand, InBatches, kinds
 from tests.contract.scenario import WORDS, Make, Part, Scene, split_of
 
 KINDS = ("basic", "by_hand", "batches", "columns", "coroutines")
-COUNTS = declare({"number": int, "word": str, "count": int})
 
 
 def kind(name: str, of: str) -> Make:
-    """A bolt of a kind that emits each word of its input."""
-    return lambda scene: getattr(kinds(split_of(scene, name), WORDS), of)
+    """A bolt of a kind that emits each word of its input; coroutines wait before that."""
+
+    def make(scene: Scene) -> Any:
+        made = kinds(split_of(scene, name), WORDS)
+
+        class Coroutines(made.coroutines):  # type: ignore[name-defined,misc]
+            async def execute_async(self, tuple_: Tuple, collector: Any) -> None:
+                await asyncio.sleep(0)
+                await super().execute_async(tuple_, collector)
+
+        return Coroutines if of == "coroutines" else getattr(made, of)
+
+    return make
 
 
 def publish(name: str) -> Make:
@@ -112,70 +117,6 @@ def together(scene: Scene) -> Any:
     return Together
 
 
-def counting(scene: Scene) -> Any:
-    """Counts words in a state, and emits each count."""
-
-    class Count(StatefulBolt):
-        state = int
-        streams = (COUNTS,)
-
-        def update(self, value: int, tuple_: Tuple) -> int:
-            scene.executes("count", tuple_["word"])
-            return value + 1
-
-        def emit(self, key: str, value: int, tuple_: Tuple, collector: Any) -> None:
-            collector.emit((tuple_["number"], key, value))
-            scene.has_executed("count", tuple_["number"], key)
-
-    return Count
-
-
-def in_windows(scene: Scene) -> Any:
-    """Emits the tuples of each window of two."""
-
-    class Windows(WindowedBolt):
-        window = tumbling(count=2)
-        streams = (WORDS,)
-
-        def execute_window(self, window: Window) -> None:
-            for row in window.tuples:
-                scene.executes("windows", row["word"])
-                self.collector.emit((row["number"], row["word"]))
-                scene.has_executed("windows", row["number"], row["word"])
-
-    return Windows
-
-
-TIMED = declare({"word": str, "at": int})
-
-
-def timed(scene: Scene) -> Any:
-    """Emits each word with a time of a second for each message."""
-
-    class Timed(BasicBolt):
-        streams = (TIMED,)
-
-        def execute(self, tuple_: Tuple, collector: Any) -> None:
-            number, text = tuple_.values
-            scene.executes("split", text)
-            for word in text.split():
-                collector.emit((word, number * 1_000))
-            scene.has_executed("split", number, text)
-
-    return Timed
-
-
-def per_window(_scene: Scene) -> Any:
-    """Counts each word in windows of two seconds."""
-
-    class PerWindow(AggregateBolt):
-        window = tumbling(seconds=2).with_timestamp_field("at")
-        aggregates = {"words": count()}
-        streams = (declare({"word": str, "start": int, "end": int, "words": int}),)
-
-    return PerWindow
-
-
 def writing(name: str, topics: Callable[[Scene, str], Sequence[str]] = lambda scene, _: [scene.results_topic]) -> Make:
     """Writes a record for each input to each of its topics; the delivery of all acks it."""
 
@@ -227,7 +168,18 @@ def answering(of: str) -> Make:
             async def execute_async(self, tuple_: Tuple, collector: Any) -> None:
                 collector.answer(answer(tuple_))
 
-        return {"basic": Basic, "by_hand": ByItself, "batches": Batches, "coroutines": Coroutines}[of]
+        class State(StatefulBolt):
+            answers = True
+            state = int
+
+            def update(self, value: int, tuple_: Tuple) -> int:
+                return value + 1
+
+            def emit(self, key: str, value: int, tuple_: Tuple, collector: Any) -> None:
+                collector.answer(answer(tuple_))
+
+        kinds_ = {"basic": Basic, "by_hand": ByItself, "batches": Batches, "coroutines": Coroutines, "state": State}
+        return kinds_[of]
 
     return make
 

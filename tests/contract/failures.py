@@ -1,10 +1,11 @@
 """Tuples and messages that fail, are executed or emitted again, and become dead letters."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, get_args
 
 from spout_sdk import FailReason, FailTupleError, Failure, RetryPolicy, RetryTupleError
-from tests.contract.bolts import line, too_large
+from tests.contract.bolts import kind, line, too_large
 from tests.contract.scenario import REPLAYING, Part, Scenario, Scene, dies, feed, until
 from tuple_tree.manifest import Guarantee
 
@@ -15,6 +16,7 @@ ALWAYS: Final = 1_000
 IN_SPLIT: Final[Mapping[tuple[str, str], int]] = {("split", "d"): 1}
 IN_END: Final[Mapping[tuple[str, str], int]] = {("end", "d"): 1}
 """Both are of message 2, the only one with that word."""
+EVERY_LINK: Final = {**LINKS, "half": ("local", "shuffle"), "other half": ("shuffle", "local")}
 DEAD: Final = {"on_exception": "dead_letter"}
 
 
@@ -88,11 +90,11 @@ def retries() -> Iterator[Scenario]:
     """A bolt's task executes a tuple again, in its tree."""
     retried: dict[str, Any] = {"on_exception": "retry", "retry": SOON}
     once: dict[int, int] = {0: 1, 2: 1}
-    for kind in ("basic", "by_hand", "coroutines"):
+    for of_kind in ("basic", "by_hand", "coroutines"):
         for guarantee in REPLAYING:
             yield Scenario(
-                f"retry of {kind}, {guarantee}",
-                line(kind, **retried),
+                f"retry of {of_kind}, {guarantee}",
+                line(of_kind, **retried),
                 raises={("split", "d"): 2},
                 guarantee=guarantee,
                 attempts=once,
@@ -147,7 +149,7 @@ def retries() -> Iterator[Scenario]:
 
 def letters() -> Iterator[Scenario]:
     """A message with a dead letter in its tree ends as a dead letter, when the rest of the tree is processed."""
-    for name, links in LINKS.items():
+    for name, links in EVERY_LINK.items():
         for guarantee in REPLAYING:
             split, end = line("basic", *links)
             yield Scenario(
@@ -163,6 +165,19 @@ def letters() -> Iterator[Scenario]:
                 is_quick=name == "plain",
             )
     for guarantee in REPLAYING:
+        for link in ("shuffle", "local"):
+            split, end = line("basic", "shuffle")
+            ship = Part("ship", kind("ship", "basic"), link, options=DEAD)
+            yield Scenario(
+                f"dead letter of another branch, {link}, {guarantee}",
+                (split, ship, replace(end, source="split")),
+                guarantee=guarantee,
+                raises={("ship", "c"): ALWAYS},
+                outcomes={2: "dead-letter", 3: "dead-letter"},
+                attempts={0: 1, 1: 1, 2: 1, 3: 1},
+                letters=("ship/0", "ship/0"),
+                check=dead_lettered("failed", "ValueError: c", "ship"),
+            )
         yield Scenario(
             f"dead letter, killed, {guarantee}",
             line("basic", **DEAD),

@@ -19,6 +19,8 @@ def joins() -> Iterator[Scenario]:
     for guarantee in REPLAYING:
         of: dict[str, Any] = {"guarantee": guarantee, "settings": {"message_timeout": TIMEOUTS[guarantee]}}
         for name, bolts, head in (("", pairs, "pair"), (" in a chain", chain, "messages")):
+            # A tick emits for the last one.
+            yield Scenario(f"three{name}, {guarantee}", bolts, texts=("a b", "c"), **of)
             fails = {("end", "d"): 1}
             again = "at least once"
             yield Scenario(f"a pair{name} fails, {guarantee}", bolts, raises=fails, times=again, **of)  # type: ignore[arg-type]

@@ -10,14 +10,12 @@ import pytest
 from confluent_kafka import (
     OFFSET_END,
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
 from kafka_clients import group_consumer, producer
 from kafka_clients.catalogue import Catalogue
@@ -38,7 +36,8 @@ class Real(Running):
     def __init__(self, cluster: Cluster, running: InThreads) -> None:
         self.topology, self.cluster, self._running, self.deaths = running.topology, cluster, running, 0
         self.start, self.runners, self.threads = running.start, running.runners, running.threads
-        self._reader, self._admin = Reader(cluster.bootstrap), AdminClient(cluster.bootstrap)
+        self._reader = Reader(cluster.bootstrap)
+        self._members: dict[str, Consumer] = {}  # by group; they do not join it
         self._producer = Producer(cluster.bootstrap)
 
     def eventually(self, condition: Callable[[], T], what: str) -> T:
@@ -77,10 +76,13 @@ class Real(Running):
         return left
 
     def _committed(self, component: str, topic: str) -> dict[int, int]:
-        group = ConsumerGroupTopicPartitions(component_group(self.topology.name, component))
-        (answer,) = self._admin.list_consumer_group_offsets([group]).values()
-        found = answer.result(60).topic_partitions
-        return {each.partition: each.offset for each in found if each.topic == topic and each.offset >= 0}
+        group = component_group(self.topology.name, component)
+        if group not in self._members:
+            # Requests of an admin client for a group may abort the process.
+            self._members[group] = Consumer({**self.cluster.bootstrap, "group.id": group})
+        partitions = [TopicPartition(topic, partition) for partition in self._reader.partitions(topic)]
+        found = self._members[group].committed(partitions, timeout=60)
+        return {each.partition: each.offset for each in found if each.offset >= 0}
 
     def state(self, bolt: str) -> dict[Any, Any]:
         with StateView(self.topology.name, bolt, self.cluster.bootstrap) as view:
@@ -115,6 +117,8 @@ class Real(Running):
         for thread in self.threads.values():
             thread.life.resume()
         self._reader.close()
+        for client in self._members.values():
+            client.close()
 
 
 class Reader:
@@ -128,11 +132,7 @@ class Reader:
 
     def read(self, topic: str) -> list[Read]:
         """All records, up to the end of each partition."""
-        if topic not in self._found:
-            partitions = sorted(self._client.list_topics(topic, timeout=60).topics[topic].partitions)
-            self._found[topic] = {partition: [] for partition in partitions}
-            self._at.update(((topic, partition), 0) for partition in partitions)
-            self._client.incremental_assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        self.partitions(topic)
         ends = eventually(lambda: self._ends(topic), f"a leader of each partition of {topic}")
 
         def is_read() -> bool:
@@ -144,6 +144,15 @@ class Reader:
 
         eventually(is_read, f"the end of {topic}")
         return [record for records in self._found[topic].values() for record in records]
+
+    def partitions(self, topic: str) -> list[int]:
+        """The partitions of a topic, which it reads from now on."""
+        if topic not in self._found:
+            partitions = sorted(self._client.list_topics(topic, timeout=60).topics[topic].partitions)
+            self._found[topic] = {partition: [] for partition in partitions}
+            self._at.update(((topic, partition), 0) for partition in partitions)
+            self._client.incremental_assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        return [*self._found[topic]]
 
     def _ends(self, topic: str) -> dict[int, int]:
         wanted = [TopicPartition(topic, partition, OFFSET_END) for partition in self._found[topic]]

@@ -42,14 +42,14 @@ class Part:
     Attributes:
         name: of the bolt.
         make: makes its factory.
-        link: the grouping; `word` for fields.
+        link: the grouping; `word` and `text` are groupings by that field.
         source: the bolt before it in the list, or the spout, unless given.
         options: of `set_bolt`.
     """
 
     name: str
     make: Make
-    link: Literal["shuffle", "local", "word", "global"] = "shuffle"
+    link: Literal["shuffle", "local", "word", "text", "global"] = "shuffle"
     source: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -156,8 +156,8 @@ class Scene:
         source = "messages"
         for part in scenario.bolts:
             declared = builder.set_bolt(part.name, part.make(self), **part.options)
-            fields = ("word",) if part.link == "word" else ()
-            link = "fields" if part.link == "word" else part.link
+            fields = (part.link,) if part.link in ("word", "text") else ()
+            link = "fields" if fields else part.link
             getattr(declared, f"{link}_grouping")(part.source or source, *fields)
             source = part.name
         return builder.build()

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, get_args
 
-from tests.contract.bolts import counting, through
+from tests.contract.bolts import through
 from tests.contract.crashes import TIMEOUTS
+from tests.contract.keyed_bolts import counting
 from tests.contract.lives import Step
 from tests.contract.scenario import (
     REPLAYING,

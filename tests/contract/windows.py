@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from tests.contract.bolts import in_windows, per_window, publish, through, timed
+from tests.contract.bolts import publish, through
 from tests.contract.crashes import KEEPS, TIMEOUTS
+from tests.contract.keyed_bolts import in_windows, per_window, timed
 from tests.contract.lives import Step
 from tests.contract.scenario import REPLAYING, Part, Scenario, dies, feed, feed_some, restarted, until_executed
 

@@ -75,7 +75,7 @@ def answers() -> Iterator[Scenario]:
         for kind, link in (
             *((kind, "shuffle") for kind in ("basic", "by_hand", "batches", "coroutines")),
             ("basic", "local"),
-            ("coroutines", "local"),
+            ("state", "text"),
         ):
             part = Part("end", answering(kind), link)  # type: ignore[arg-type]
             yield Scenario(f"answers of {kind}, {link}, {guarantee}", (part,), is_quick=kind == "by_hand", **of)

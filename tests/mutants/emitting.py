@@ -224,7 +224,7 @@ register(
 )
 
 
-@mutant("outbox", f"{_SDK}/test_outcomes_topic.py::test_a_message_with_a_dead_letter_in_its_tree_ends_as_one")
+@mutant("outbox", f"{_SDK}/test_contract.py::test_scenario[failures: dead letter of end, plain, at_least_once]")
 @replaces(Outbox, "mark")
 def a_mark_is_no_child_of_its_tuple(original: Any, outbox: Outbox, places: Any, message: str) -> None:
     places = [*places]
@@ -234,7 +234,7 @@ def a_mark_is_no_child_of_its_tuple(original: Any, outbox: Outbox, places: Any, 
         batch.join([place & PLACE_MASK], np.array([edge], np.uint64))
 
 
-@mutant("outbox", f"{_SDK}/test_outcomes_topic.py::test_a_message_with_a_dead_letter_in_its_tree_ends_as_one")
+@mutant("outbox", f"{_SDK}/test_contract.py::test_scenario[failures: dead letter of end, plain, at_least_once]")
 @replaces(Outbox, "mark")
 def a_dead_letter_leaves_no_mark(_original: Any, _outbox: Outbox, _places: Any, _message: str) -> None:
     """Its tree is acked as if all of it were processed."""

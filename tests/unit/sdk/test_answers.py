@@ -7,12 +7,10 @@ import pytest
 
 from spout_sdk import (
     ArrowBolt,
-    AsyncBolt,
     BasicBolt,
     FailTupleError,
     KafkaSpout,
     RetryPolicy,
-    StatefulBolt,
     TopicsError,
     TopologyBuilder,
     TopologyError,
@@ -21,7 +19,7 @@ from spout_sdk import (
 from spout_sdk.client.records import RecordReader
 from spout_sdk.client.target import Target
 from spout_sdk.testing import MemoryRecord, SimulatedCluster, SimulationError
-from tests.components import ByHand, InBatches, Sink, source
+from tests.components import ByHand, Sink, source
 from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.answers import kind_header, kind_of, root_of_key
 from tuple_tree.manifest import Guarantee, Manifest
@@ -42,32 +40,6 @@ class UpperLater(ByHand):
 
     def execute(self, tuple_: Any) -> None:
         self.collector.answer(tuple_, tuple_["value"].upper())
-
-
-class UpperTogether(InBatches):
-    answers = True
-
-    def execute_batch(self, tuples: Any) -> None:
-        for tuple_ in tuples:
-            self.collector.answer(tuple_, tuple_["value"].upper())
-
-
-class UpperSoon(AsyncBolt):
-    answers = True
-
-    async def execute_async(self, tuple_: Any, collector: Any) -> None:
-        collector.answer(tuple_["value"].upper())
-
-
-class UpperOnce(StatefulBolt):
-    answers = True
-    state = int
-
-    def update(self, value: int, tuple_: Any) -> int:
-        return value + 1
-
-    def emit(self, key: str, value: int, tuple_: Any, collector: Any) -> None:
-        collector.answer(key.upper())
 
 
 class FailsOnce(BasicBolt):
@@ -100,36 +72,6 @@ def cluster_of(
         declarer = builder.set_bolt(f"bolt-{number}" if number else "bolt", bolt)
         getattr(declarer, f"{grouping}_grouping")("orders", *(["value"] if grouping == "fields" else []))
     return SimulatedCluster(builder.build())
-
-
-@GUARANTEES
-@pytest.mark.parametrize(
-    ("bolt", "grouping"),
-    [
-        *((each, "shuffle") for each in (Upper, UpperLater, UpperTogether, UpperSoon)),
-        *((UpperOnce, "fields"), (Upper, "local")),
-    ],
-)
-def test_each_kind_of_bolt_answers_a_message_before_its_outcome(
-    bolt: type[Any], grouping: str, guarantee: Guarantee
-) -> None:
-    with cluster_of(bolt, guarantee=guarantee, grouping=grouping) as cluster:
-        for number in range(10):
-            cluster.produce("orders", f"order {number}")
-        cluster.run_until_idle()
-        written: dict[int | None, list[Any]] = {}
-        for read in cluster.records("t.answers"):
-            root = root_of_key(read.key())
-            assert root is not None
-            assert read.partition() == root % 4
-            written.setdefault(root, []).append((kind_of(dict(read.headers() or ())), json.loads(read.value() or b"")))
-        assert len(written) == 10
-        for (answered, answer), (ended, outcome) in written.values():
-            assert (answered, ended, outcome["outcome"]) == ("answer", "outcome", "acked")
-            assert answer == f"ORDER {outcome['offset']}"
-            found = cluster.message_outcome("orders", outcome["offset"])
-            assert found is not None
-            assert found.answer == answer
 
 
 def test_the_outcome_of_a_replayed_message_is_behind_the_answer_of_the_tree_that_was_acked() -> None:

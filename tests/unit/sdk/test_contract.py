@@ -19,7 +19,7 @@ class TestInMemory(Records, Outcomes, SlowOutcomes):
         return InMemoryWorld(seed=request.param, pack_tuples=request.param)
 
 
-@pytest.mark.parametrize(("name", "pack_tuples"), [*zip(SCENARIOS, cycle(PACKS), strict=False)])
+@pytest.mark.parametrize(("name", "pack_tuples"), [*zip(SCENARIOS, cycle(PACKS), strict=False)], ids=SCENARIOS)
 def test_scenario(name: str, pack_tuples: int) -> None:
     SCENARIOS[name].play(InMemoryWorld(seed=pack_tuples, pack_tuples=pack_tuples))
 
