@@ -159,8 +159,8 @@ class Reader:
         try:
             return {each.partition: each.offset for each in self._client.offsets_for_times(wanted, timeout=60)}
         except KafkaException as error:
-            # The topic was created a moment before.
-            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+            # A topic was created a moment before, or its client has just learnt of the broker's name.
+            if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._DESTROY_BROKER):
                 raise
             return {}
 
