@@ -123,8 +123,8 @@ WIRE_REASONS: Final = [reason for reason in FailReason if reason is not FailReas
 """The reasons that an acker decides and that a notice may have."""
 _UNDELIVERED: Final = re.compile(r"a tuple of \S+ was not delivered: ")
 
-_ROOTS: Final = ("init_roots", "ack_roots", "fail_roots", "reset_roots", "mark_roots")
-_NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots", "marked_roots")
+_ROOTS: Final = ("init_roots", "ack_roots", "fail_roots", "reset_roots")
+_NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots")
 
 
 def schema_directory() -> Path:
@@ -144,14 +144,13 @@ class SingleObjectCodec:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.name = str(schema["name"])
-        marks = [each for each in schema["fields"] if each["name"].startswith("mark")]
-        self._no_marks: dict[str, Any] = {each["name"]: b"" if each["type"] == "bytes" else [] for each in marks}
-        short = {**schema, "fields": [each for each in schema["fields"] if each["name"] not in self._no_marks]}
+        self._marks = tuple(each["name"] for each in schema["fields"] if each["name"].startswith("mark"))
+        short = {**schema, "fields": [each for each in schema["fields"] if each["name"] not in self._marks]}
         self._schemas = {_fingerprint(each): fastavro.parse_schema(each) for each in (schema, short)}
         self.headers = tuple(_MARKER + each for each in self._schemas)
 
     def encode(self, record: dict[str, Any]) -> bytes:
-        header = self.headers[not any(record[name] for name in self._no_marks)]
+        header = self.headers[not any(record[name] for name in self._marks)]
         out = io.BytesIO()
         out.write(header)
         fastavro.schemaless_writer(out, self._schemas[header[2:]], record)
@@ -186,7 +185,7 @@ class SingleObjectCodec:
             ) from error
         if body.tell() != len(value):
             raise WireError("trailing-bytes", f"{len(value) - body.tell()} bytes follow the {self.name}")
-        return self._no_marks | cast(dict[str, Any], record)
+        return cast(dict[str, Any], record)
 
     def _other_schema(self, fingerprint: bytes) -> WireError:
         for other in (ACK_BATCH, NOTICE_BATCH):
@@ -241,6 +240,7 @@ def encode_ack_batch(batch: AckBatch) -> bytes:
             "spout": spout and {"topic": spout.topic, "task": spout.task, "timeout_ms": spout.timeout_ms},
             "fail_messages": _texts(batch.fail_messages),
             **{name: pack_ids(getattr(batch, name)) for name in _ROOTS},
+            "mark_roots": pack_ids(batch.mark_roots),
             "mark_vals": pack_ids(batch.mark_vals),
             "mark_messages": _texts(batch.mark_messages),
             "init_vals": pack_ids(init_vals),
@@ -265,12 +265,15 @@ def decode_ack_batch(value: bytes | None, mixer: Mixer = mix) -> AckBatch:
         runs, roots = record.pop(f"{kind}_runs"), record[f"{kind}_roots"]
         record[f"{kind}_vals"] = joined(runs, vals, len(roots), f"{kind}_runs", mixer) if runs else vals
     spout = record["spout"] = record["spout"] and SpoutAddress(**record["spout"])
-    record["mark_vals"] = unpack_ids(record["mark_vals"], "mark_vals")
-    for name in ("fail_messages", "mark_messages"):
-        record[name] = tuple(record[name])
+    record["fail_messages"] = tuple(record["fail_messages"])
+    if has_marks := "mark_roots" in record:
+        record["mark_messages"] = tuple(record["mark_messages"])
+        for name in ("mark_roots", "mark_vals"):
+            record[name] = unpack_ids(record[name], name)
     batch = AckBatch(**record)
     _check_lengths(batch, ("init_vals", "init_roots"), ("ack_vals", "ack_roots"), ("fail_messages", "fail_roots"))
-    _check_lengths(batch, ("mark_vals", "mark_roots"), ("mark_messages", "mark_roots"))
+    if has_marks:
+        _check_lengths(batch, ("mark_vals", "mark_roots"), ("mark_messages", "mark_roots"))
     if spout is None:
         if len(batch.init_roots):
             raise WireError("no-spout", f"{len(batch.init_roots)} inits of writer {batch.writer} name no spout")
@@ -288,6 +291,7 @@ def encode_notice_batch(batch: NoticeBatch) -> bytes:
             "fail_messages": _texts(batch.fail_messages),
             "mark_messages": _texts(batch.mark_messages),
             "marked_by": _texts(batch.marked_by),
+            "marked_roots": pack_ids(batch.marked_roots),
             **{name: pack_ids(getattr(batch, name)) for name in _NOTICE_COLUMNS},
         }
     )
@@ -317,11 +321,15 @@ def decode_notice_batch(value: bytes | None) -> NoticeBatch:
     for name in _NOTICE_COLUMNS:
         record[name] = unpack_ids(record[name], name)
     record["fail_reasons"] = np.frombuffer(record["fail_reasons"], dtype=np.uint8)
-    for name in ("fail_messages", "mark_messages", "marked_by"):
-        record[name] = tuple(record[name])
+    record["fail_messages"] = tuple(record["fail_messages"])
+    if has_marks := "marked_roots" in record:
+        record["marked_roots"] = unpack_ids(record["marked_roots"], "marked_roots")
+        for name in ("mark_messages", "marked_by"):
+            record[name] = tuple(record[name])
     batch = NoticeBatch(**record)
     _check_lengths(batch, ("fail_reasons", "failed_roots"), ("fail_messages", "failed_roots"))
-    _check_lengths(batch, ("mark_messages", "marked_roots"), ("marked_by", "marked_roots"))
+    if has_marks:
+        _check_lengths(batch, ("mark_messages", "marked_roots"), ("marked_by", "marked_roots"))
     for reason in batch.fail_reasons.tolist():
         if reason not in WIRE_REASONS:
             raise WireError("unknown-reason", f"fail reason {reason} is not one of {[int(r) for r in WIRE_REASONS]}")
