@@ -22,7 +22,9 @@ def checkout(tmp_path: Path) -> Path:
 def would_run(checkout: Path, target: str) -> str:
     # A make that runs these tests hands its own flags and level on.
     alone = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    return subprocess.run(["make", "-n", target], cwd=checkout, env=alone, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["make", "-n", target], cwd=checkout, env=alone, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_a_demo_installs_no_tools_of_developers_and_a_test_does_so_later(checkout: Path) -> None:
