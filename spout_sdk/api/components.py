@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from spout_sdk.api.needs import Needs
 from tuple_tree.messages import FailReason
 from tuple_tree.streams import Stream
 
@@ -39,6 +40,7 @@ class Failure:
 class AnySpout:
     """Base of all kinds of spouts."""
 
+    needs: ClassVar[Needs] = Needs("a Spout")
     streams: Sequence[Stream] = ()
 
 
@@ -77,6 +79,7 @@ class Spout(AnySpout, ABC):
 class AnyBolt:
     """Base of all kinds of bolts."""
 
+    needs: ClassVar[Needs] = Needs()
     streams: ClassVar[Sequence[Stream]] = ()
 
 
@@ -90,6 +93,7 @@ class Bolt(AnyBolt, ABC):
         answers: whether it calls `collector.answer`; the topology then has a topic for answers.
     """
 
+    needs = Needs("a Bolt", ticks=True, answers=True, anchors_several=True)
     tick_interval: float | None = None
     answers: ClassVar[bool] = False
 
@@ -119,6 +123,7 @@ class BatchBolt(AnyBolt, ABC):
         answers: as in `Bolt`.
     """
 
+    needs = Needs("a BatchBolt", answers=True, anchors_several=True)
     answers: ClassVar[bool] = False
 
     def prepare(self, context: "TaskContext", collector: "OutputCollector") -> None:
@@ -143,6 +148,8 @@ class ArrowBolt(AnyBolt, ABC):
     Attributes:
         streams: the streams that it emits to, made with `declare`.
     """
+
+    needs = Needs("an ArrowBolt", columns=True)
 
     def prepare(self, context: "TaskContext") -> None:
         """Called once, before anything else."""
@@ -172,6 +179,7 @@ class BasicBolt(AnyBolt, ABC):
         answers: as in `Bolt`.
     """
 
+    needs = Needs("a BasicBolt", ticks=True, answers=True)
     tick_interval: float | None = None
     answers: ClassVar[bool] = False
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from spout_sdk.api.components import ArrowBolt, BatchBolt, Bolt
 from spout_sdk.api.topology import STOP_TIMEOUT, BoltOptions
 from spout_sdk.api.tuples import InputPack, Tuple
-from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput, check_packed
+from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
 from spout_sdk.bolts.outcomes import Outcomes
@@ -152,15 +152,6 @@ class ArrowAdapter(BoltAdapter):
 
     takes = "columns"
     times_acks = False
-
-    def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
-        super().__init__(bolt, task, *rest)
-        manifest = task.topology.manifest
-        declared = manifest.component(task.context.component)
-        for each in getattr(declared, "subscriptions", ()):
-            check_packed(each.source, manifest.stream(each.source, each.stream))
-        for stream in declared.streams:
-            check_packed(declared.name, stream)
 
     @staticmethod
     def head(tuples: Any) -> tuple[InputPack, int]:

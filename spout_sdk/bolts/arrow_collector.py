@@ -13,13 +13,12 @@ from spout_sdk.api.tuples import NO_TREES, InputPack, Tuple
 from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import TopologyError
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import Rows
 from tuple_tree.errors import describe
 from tuple_tree.ids import IdColumn
 from tuple_tree.input_batch import numbered
-from tuple_tree.streams import DEFAULT_STREAM, Stream
+from tuple_tree.streams import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from tuple_tree.arrow_packs import PackCodec
@@ -280,12 +279,3 @@ class ArrowCollector:
             return row_numbers(anchors, len(self._input))
         except ValueError as error:
             raise plan.error(f"anchors= is invalid: {error}") from error
-
-
-def check_packed(component: str, stream: Stream) -> None:
-    """Raises `TopologyError` if the codec of a stream is not `arrow`."""
-    if stream.codec != "arrow":
-        raise TopologyError(
-            f"an ArrowBolt takes and emits streams of codec arrow, and stream {stream.name!r} of {component!r} has "
-            f"codec {stream.codec!r}: leave codec= out in declare(), or use a BatchBolt"
-        )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.context import TaskContext
+from spout_sdk.api.needs import Needs
 from spout_sdk.api.topology import STOP_TIMEOUT
 from spout_sdk.api.tuples import Tuple
 from tuple_tree.streams import DEFAULT_STREAM
@@ -92,6 +93,12 @@ class AsyncBolt(AnyBolt, ABC):
         answers: whether it calls `collector.answer`; the topology then has a topic for answers.
     """
 
+    needs = Needs(
+        "an AsyncBolt",
+        answers=True,
+        waits=True,
+        never_called={name: f"write async def {name}_async" for name in ("prepare", "execute", "cleanup")},
+    )
     concurrency: int = 100
     time_limit: float | None = None
     stop_timeout: float = STOP_TIMEOUT

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from spout_sdk.api.components import AnyBolt
+from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.arguments import check_choice
 from spout_sdk.errors import TopologyError
@@ -45,6 +46,17 @@ class KafkaBolt(AnyBolt):
     Raises:
         TopologyError: if an argument is invalid.
     """
+
+    needs = Needs(
+        "a KafkaBolt",
+        instance=True,
+        ticks=True,
+        writes=True,
+        never_called=dict.fromkeys(
+            ("prepare", "execute", "cleanup"),
+            "pass functions of the tuple as topic=, key= or value=, or derive a Bolt that calls collector.write",
+        ),
+    )
 
     def __init__(
         self,

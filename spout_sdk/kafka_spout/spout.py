@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from spout_sdk.api.components import AnySpout, Failure
 from spout_sdk.api.context import TaskContext
+from spout_sdk.api.needs import Needs
 from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.arguments import as_topology_error, check_choice, check_count
 from spout_sdk.errors import TopologyError
@@ -166,6 +167,13 @@ class KafkaSpout(AnySpout):
     Raises:
         TopologyError: if an argument is invalid.
     """
+
+    needs = Needs(
+        "a KafkaSpout",
+        instance=True,
+        positions=True,
+        never_called={"next_tuple": "pass translate=, or derive a Spout"},
+    )
 
     def __init__(
         self,

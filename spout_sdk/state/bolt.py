@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.context import TaskContext
+from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import Tuple
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class StatefulBolt(AnyStatefulBolt, ABC):
         answers: whether `emit` calls `collector.answer`; if so, the topology has a topic of answers.
     """
 
+    needs = Needs("a StatefulBolt", instance=True, state=True, answers=True)
     answers: ClassVar[bool] = False
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Builds and checks topologies.
 
-- `builder`: `TopologyBuilder`; `bolt_declarer`: the subscriptions of a bolt.
-- `chaining`: decides which bolts are chained. `component_settings`: settings by which statistics are judged.
-- `checks`, `bolt_options`, `async_checks`, `window_checks`, `state_checks`, `aggregate_checks`, `answer_checks`,
-  `kafka_bolt_checks`: checks by the builder.
+- `builder`: `TopologyBuilder`; `bolt_declarer`: the subscriptions of a bolt; `bolt_options`: its options.
+- `component_checks`: checks a component by itself. `unmet_needs`: compares needs with options, guarantee and streams.
+- `chaining`: decides which bolts are chained. `state_manifests`, `window_manifests`: the states of bolts.
+- `derived`: times, and the settings by which statistics are judged.
 """

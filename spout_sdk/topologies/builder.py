@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
 from spout_sdk.api.context import HookFactory
+from spout_sdk.api.needs import needs_of
 from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.api.topology import (
@@ -16,55 +16,33 @@ from spout_sdk.api.topology import (
     Topology,
 )
 from spout_sdk.arguments import as_topology_error, check_count, check_seconds
-from spout_sdk.bolts.async_bolt import AsyncBolt
-from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
-from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.state.bolt import StatefulBolt
-from spout_sdk.topologies.aggregate_checks import ResultsSpouts, check_aggregate_bolt, check_sources
-from spout_sdk.topologies.answer_checks import check_answers
-from spout_sdk.topologies.async_checks import default_tree_age_ms, longest_stop
 from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from spout_sdk.topologies.bolt_options import check_options, check_retries, check_retry
 from spout_sdk.topologies.chaining import with_chains
-from spout_sdk.topologies.checks import (
+from spout_sdk.topologies.component_checks import (
+    BOLTS,
+    SPOUTS,
     check_component,
     check_function,
-    check_groupable,
-    check_guarantee,
-    check_kafka_spout,
     check_outcomes,
+    check_positions,
     check_source,
-    check_ticks,
-    default_tick_ms,
 )
-from spout_sdk.topologies.component_settings import component_settings
-from spout_sdk.topologies.kafka_bolt_checks import check_kafka_bolts
-from spout_sdk.topologies.state_checks import state_guarantees, with_states
-from spout_sdk.windows.aggregate_bolt import AggregateBolt
-from spout_sdk.windows.bolt import WindowedBolt
+from spout_sdk.topologies.derived import component_settings, default_tick_ms, default_tree_age_ms, longest_stop
+from spout_sdk.topologies.state_manifests import state_guarantees, with_states
+from spout_sdk.topologies.unmet_needs import check_needs
+from spout_sdk.topologies.window_manifests import check_aggregate_bolt, results_spouts
 from tuple_tree.components import BoltManifest, OutcomesCodec, SpoutManifest
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee, Manifest
 from tuple_tree.names import check_name
 from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.routing import CustomFactory
-from tuple_tree.streams import Stream, Streams
+from tuple_tree.streams import DEFAULT_STREAM, Stream, Streams
 
 AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
 """Creates the instance of a task; for an external component, a function that its runner calls, such as Spark."""
 
-_SPOUTS: Final = (Spout, KafkaSpout)
-_BOLTS: Final = (
-    Bolt,
-    BasicBolt,
-    BatchBolt,
-    ArrowBolt,
-    AsyncBolt,
-    KafkaBolt,
-    StatefulBolt,
-    AggregateBolt,
-    WindowedBolt,
-)
 _MAX_PENDING: Final = 10_000
 _MAX_PENDING_EXTERNAL: Final = 200_000
 _TRANSACTION_TUPLES: Final = 100  # default of `pack_tuples` with `exactly_once`
@@ -168,10 +146,10 @@ class TopologyBuilder:
         Raises:
             TopologyError: if the spout is invalid.
         """
-        declared = self._add(name, factory, _SPOUTS, external, streams)
+        declared = self._add(name, factory, SPOUTS, external, streams)
         made = self._made[name]
-        if isinstance(made, KafkaSpout):
-            check_kafka_spout(1 + len(self._spouts))
+        if needs_of(made).positions:
+            check_positions(1 + len(self._spouts))
         if external:
             check_source(name, factory, declared)
         if max_spout_pending is None:
@@ -231,7 +209,7 @@ class TopologyBuilder:
         Raises:
             TopologyError: if the bolt is invalid.
         """
-        declared = self._add(name, factory, _BOLTS, external, streams)
+        declared = self._add(name, factory, BOLTS, external, streams)
         if external:
             check_function("bolt", name, factory, "a function, such as transform(rows) in Spark")
         options = BoltOptions(
@@ -249,12 +227,11 @@ class TopologyBuilder:
                 f"bolt {name!r} is external and given on_exception, max_consecutive_failures, tick_interval or another "
                 "option that only bolts of the SDK have: leave them out"
             )
-        if isinstance(made := self._made[name], AggregateBolt):
+        if needs_of(made := self._made[name]).windows:
             check_aggregate_bolt(name, made, declared)
         check_options(name, options)
         check_retry(name, on_exception, retry, on_exhausted)
         self._options[name] = options
-        check_ticks(name, self._made[name], tick_interval)
         tasks = check_count(f"tasks of bolt {name!r}", tasks)
         bolt = BoltManifest(
             name=name,
@@ -275,13 +252,19 @@ class TopologyBuilder:
         """
         if not self._spouts:
             raise TopologyError(f"topology {self._name!r} has no spout: add one with set_spout()")
-        results = ResultsSpouts.of(
+        results = results_spouts(
             *(self._name, [(bolt, declarer.subscriptions) for bolt, declarer in self._bolts], self._made),
             *(self._timeout_ms, self._max_pending or _MAX_PENDING),
         )
-        spouts, made = [*self._spouts, *results.spouts], {**self._made, **results.made}
-        if results.made:
-            check_kafka_spout(len(spouts))
+        spouts = [*self._spouts, *(spout for spout, _ in results.values())]
+        reading = {spout.name: instance for spout, instance in results.values()}
+        made = {**self._made, **reading}
+        if reading:
+            check_positions(len(spouts))
+
+        def source(component: str, stream: str) -> str:
+            return results[component][0].name if stream == DEFAULT_STREAM and component in results else component
+
         bolts = []
         groupings: dict[tuple[str, str, str], CustomFactory] = {}
         even_shuffles: set[tuple[str, str, str]] = set()
@@ -291,9 +274,12 @@ class TopologyBuilder:
                     f"bolt {bolt.name!r} receives nothing: call shuffle_grouping() or another grouping on "
                     f"what set_bolt({bolt.name!r}, ...) returns"
                 )
-            bolts.append(bolt.model_copy(update={"subscriptions": results.subscriptions(declarer.subscriptions)}))
-            groupings |= {results.key(key): grouping for key, grouping in declarer.groupings.items()}
-            even_shuffles |= {*map(results.key, declarer.even_shuffles)}
+            received = tuple(
+                each.model_copy(update={"source": source(each.source, each.stream)}) for each in declarer.subscriptions
+            )
+            bolts.append(bolt.model_copy(update={"subscriptions": received}))
+            groupings |= {(source(of, at), at, to): each for (of, at, to), each in declarer.groupings.items()}
+            even_shuffles |= {(source(of, at), at, to) for of, at, to in declarer.even_shuffles}
         bolts = with_chains(spouts, bolts, made)
         tick_ms = default_tick_ms(spouts) if self._tick_ms is None else self._tick_ms
         age_ms = self._max_age_ms
@@ -309,21 +295,17 @@ class TopologyBuilder:
                 components=(*spouts, *bolts),
             )
         manifest = with_states(manifest, made)
-        check_sources(manifest, made)
-        check_guarantee(manifest)
-        check_answers(manifest, made)
-        check_kafka_bolts(manifest, made)
+        check_needs(manifest, made, self._options)
         for bolt in bolts:
-            check_groupable(manifest, bolt)
             check_retries(manifest, bolt.name, self._options[bolt.name])
-        targets = {name: each.topic for name, each in made.items() if isinstance(each, KafkaBolt)}
+        targets = {name: each.topic for name, each in made.items() if needs_of(each).writes}
         return Topology(
             manifest,
-            {**self._factories, **results.made},
+            {**self._factories, **reading},
             dict(self._options),
             groupings,
             tuple(self._hooks),
-            {name: each.topics for name, each in made.items() if isinstance(each, KafkaSpout)},
+            {name: each.topics for name, each in made.items() if needs_of(each).positions},
             {name: topic for name, topic in targets.items() if isinstance(topic, str)},
             self._pack_tuples,
             any(bolt.external for bolt in bolts),

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spout_sdk.api.needs import needs_of
 from spout_sdk.errors import TopologyError
-from spout_sdk.state.bolt import AnyStatefulBolt
 from tuple_tree.components import BoltManifest, SpoutManifest, Subscription
 
 
@@ -76,15 +76,11 @@ class _Chains:
 
     def _why_not(self, bolt: BoltManifest, subscription: Subscription) -> str:
         """The reason why a bolt cannot be chained, and a fix; an empty string if it can be chained."""
-        source, made = self._declared.get(subscription.source), self._made.get(bolt.name)
+        source = self._declared.get(subscription.source)
         if len(bolt.subscriptions) > 1:
             return "it has several subscriptions, and a chained bolt has one: remove the others"
         if bolt.external or (source is not None and source.external):
             return "one of them is external, and a chained bolt runs in the process of its source: run both in the SDK"
-        if _is(made, AnyStatefulBolt):
+        if needs_of(self._made.get(bolt.name)).state:
             return "it has a state, and all tuples of a key must reach the same task: use fields_grouping"
         return ""
-
-
-def _is(made: Any, kind: type) -> bool:
-    return issubclass(made if isinstance(made, type) else type(made), kind)

@@ -1,8 +1,9 @@
 """`AggregateBolt`: a value for each key and window, in the state; called through the `WindowStateAdapter`."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
+from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.windows.aggregates import Aggregate
@@ -42,11 +43,11 @@ class AggregateBolt(AnyStatefulBolt):
         streams: the stream `default` for results; and the stream of `with_late_tuple_stream`.
     """
 
+    needs = Needs("an AggregateBolt", instance=True, state=True, windows=True, results=True)
     state: Any = None
     window: WindowSpec
     aggregates: Mapping[str, Aggregate] = {}
     emit_on: EmitOn = "close"
-    needs_results: ClassVar[bool] = True
 
     def update(self, value: Any, tuple_: Tuple) -> Any:  # noqa: ARG002 - for bolts that define it
         """Returns the new value of the tuple's key in a window; define it if the bolt has no `aggregates`.

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spout_sdk.errors import TopologyError
@@ -104,9 +105,14 @@ class WindowedBolt(AggregateBolt, ABC):
         collector: emits results, in `execute_window`.
     """
 
+    needs = replace(
+        AggregateBolt.needs,
+        kind="a WindowedBolt",
+        results=False,
+        never_called={"execute": "write def execute_window"},
+    )
     aggregates: Mapping[str, Aggregate] = {"tuples": collect()}
     emit_on: EmitOn = "close"
-    needs_results = False
 
     @property
     def collector(self) -> WindowCollector:

@@ -18,7 +18,6 @@ from spout_sdk.state.stores import Store
 from spout_sdk.state.task_state import TaskState
 from spout_sdk.state.watermarks import DEFAULT_IDLE_SECONDS, SourceOffsets, Watermarks
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
-from spout_sdk.windows.bolt import WindowedBolt
 from spout_sdk.windows.open_windows import WINDOW_END, OpenWindows, Sessions, split_key, window_key
 from spout_sdk.windows.rows import CollectedRows
 from spout_sdk.windows.specs import milliseconds
@@ -335,7 +334,7 @@ class WindowState(TaskState):
                     f"{describe(error)}; for key {as_text(of_tuples)} and the window from {start} to "
                     f"{end}, which stays in the state until it returns"
                 )
-                what = "execute_window" if isinstance(self._bolt, WindowedBolt) else "result"
+                what = "result" if self._bolt.needs.results else "execute_window"
                 raise ComponentError(self._component, self._task, what, why) from error
             self._messages += ((of_tuples, payload) for payload in payloads)
         if self._is_session:

@@ -96,4 +96,4 @@ def test_supervisors_wait_for_the_longest_stop_timeout() -> None:
 
 def test_there_are_no_tick_tuples() -> None:
     with pytest.raises(TopologyError, match="is an AsyncBolt, which has no tick tuples"):
-        TopologyBuilder("work").set_bolt("work", Default, tick_interval=1.0)
+        built(made(tick_interval=1.0))

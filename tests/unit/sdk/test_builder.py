@@ -24,7 +24,7 @@ from spout_sdk import (
     declare,
     load_topology,
 )
-from tests.components import Sink, source
+from tests.components import Sink, kinds, source
 
 LINE = (declare({"line": str}, codec="avro"),)
 WORD = (declare({"word": str}, codec="avro"),)
@@ -49,6 +49,9 @@ class Split(BasicBolt):
 
 class Nothing(Bolt):
     """Has no `execute`."""
+
+
+OF_KIND = kinds(lambda *_: (), *WORD)
 
 
 def transform(rows: Any) -> Any:
@@ -161,6 +164,19 @@ def after_external(made: TopologyBuilder) -> Any:
         (lambda made: external(made, 7), "is external and given a int: pass the name of a topic, or a function"),
         (lambda made: split(made, "my-topic", external=True), "bolt 'split' is external and given a str"),
         (lambda made: split(made, Split, external=True), "bolt 'split' is external and given the class Split"),
+        (
+            lambda made: fed(made, OF_KIND.columns),
+            "of codec arrow, and stream 'default' of 'lines' has codec 'avro': l",
+        ),
+        (
+            lambda made: split(made, OF_KIND.columns).shuffle_grouping("lines", "notes"),
+            "'split' is an ArrowBolt, which takes and emits streams of codec arrow, and stream 'default' of 'split'",
+        ),
+        (lambda made: fed(made, OF_KIND.batches, tick_interval=1.0), "is a BatchBolt, which has no tick tuples: leave"),
+        (
+            lambda made: fed(made, type("Ticks", (OF_KIND.coroutines,), {"tick_interval": 1.0})),
+            "is an AsyncBolt, which",
+        ),
     ],
 )
 def test_a_mistake_is_rejected_with_a_remedy(spoil: Callable[[TopologyBuilder], object], message: str) -> None:

@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from spout_sdk.api.needs import needs_of
 from spout_sdk.arguments import as_topology_error, check_choice
 from spout_sdk.errors import InvalidMessageError, TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.records import Record
 from spout_sdk.state.spec import StateSpec
-from spout_sdk.topologies.window_checks import check_event_time, takes
 from spout_sdk.windows.aggregate_bolt import AggregateBolt, EmitOn
 from spout_sdk.windows.aggregates import Aggregate
 from spout_sdk.windows.specs import WindowSpec
@@ -20,6 +19,12 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import check_name, results_topic
 from tuple_tree.streams import DEFAULT_STREAM, Field, Stream
 
+_INTEGERS: Final = ("int", "long")
+_WIDER: Final[Mapping[str, tuple[str, ...]]] = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+}
 _HINT: Final = "tumbling(seconds=…), sliding(seconds=…, every=…) or session(gap=…)"
 
 
@@ -43,73 +48,45 @@ def _translate(stream: Stream) -> Callable[[Record], tuple[Any, ...]]:
     return translate
 
 
-@dataclass(frozen=True, slots=True)
-class ResultsSpouts:
-    """The spouts that read the results of closed windows, for bolts that subscribe to results.
+def results_spouts(
+    topology: str,
+    bolts: Iterable[tuple[BoltManifest, Sequence[Subscription]]],
+    made: Mapping[str, Any],
+    timeout_ms: int,
+    max_pending: int,
+) -> dict[str, tuple[SpoutManifest, ResultsSpout]]:
+    """Bolt → the spout that reads the results of its closed windows, if a bolt subscribes to them.
 
-    Attributes:
-        made: name of a spout → its instance.
-        spouts: the manifests of the spouts.
-        names: bolt → the name of the spout that reads its results.
+    Args:
+        topology: the name of the topology.
+        bolts: the bolts, each with its declared subscriptions.
+        made: name of a component → its instance or class.
+        timeout_ms: message timeout of the spouts, in milliseconds.
+        max_pending: largest number of open trees of a task of the spouts.
+
+    Raises:
+        TopologyError: if another component has the name of a spout.
     """
-
-    made: Mapping[str, ResultsSpout]
-    spouts: tuple[SpoutManifest, ...]
-    names: Mapping[str, str]
-
-    @classmethod
-    def of(
-        cls,
-        topology: str,
-        bolts: Iterable[tuple[BoltManifest, Sequence[Subscription]]],
-        made: Mapping[str, Any],
-        timeout_ms: int,
-        max_pending: int,
-    ) -> "ResultsSpouts":
-        """Creates the spouts; raises `TopologyError` if another component has the name of one.
-
-        Args:
-            topology: the name of the topology.
-            bolts: the bolts, each with its declared subscriptions.
-            made: name of a component → its instance or class.
-            timeout_ms: message timeout of the spouts, in milliseconds.
-            max_pending: largest number of open trees of a task of the spouts.
-        """
-        bolts = list(bolts)
-        subscribed = {each.source for _, received in bolts for each in received if each.stream == DEFAULT_STREAM}
-        spouts, names, results = [], {}, {}
-        for bolt, _ in bolts:
-            instance = made[bolt.name]
-            if not isinstance(instance, AggregateBolt) or instance.emit_on != "close" or bolt.name not in subscribed:
-                continue
-            names[bolt.name] = name = f"{bolt.name}-results"
-            if name in made:
-                raise TopologyError(
-                    f"component {name!r} has the name of the spout that reads the results of bolt {bolt.name!r}: give "
-                    "the component another name"
-                )
-            (stream,) = (each for each in bolt.streams if each.name == DEFAULT_STREAM)
-            with as_topology_error():
-                check_name("component", name)
-                results[name] = ResultsSpout(topology, bolt.name, stream)
-            spout = SpoutManifest(
-                name=name, tasks=bolt.tasks, streams=(stream,), timeout_ms=timeout_ms, max_pending=max_pending
+    bolts = list(bolts)
+    subscribed = {each.source for _, received in bolts for each in received if each.stream == DEFAULT_STREAM}
+    found = {}
+    for bolt, _ in bolts:
+        of = made[bolt.name]
+        if bolt.name not in subscribed or not needs_of(of).windows or of.emit_on != "close":
+            continue
+        if (name := f"{bolt.name}-results") in made:
+            raise TopologyError(
+                f"component {name!r} has the name of the spout that reads the results of bolt {bolt.name!r}: give the "
+                "component another name"
             )
-            spouts.append(spout)
-        return cls(results, tuple(spouts), names)
-
-    def source(self, component: str, stream: str) -> str:
-        """The component that emits a stream: the spout for results of closed windows, otherwise `component`."""
-        return self.names.get(component, component) if stream == DEFAULT_STREAM else component
-
-    def subscriptions(self, declared: Sequence[Subscription]) -> tuple[Subscription, ...]:
-        """The subscriptions of a bolt, in which the spouts of results replace the bolts with windows."""
-        return tuple(each.model_copy(update={"source": self.source(each.source, each.stream)}) for each in declared)
-
-    def key(self, key: tuple[str, str, str]) -> tuple[str, str, str]:
-        """The key of a grouping, which is emitting component, stream and receiving bolt, with the replaced source."""
-        source, stream, bolt = key
-        return self.source(source, stream), stream, bolt
+        with as_topology_error():
+            check_name("component", name)
+        (stream,) = (each for each in bolt.streams if each.name == DEFAULT_STREAM)
+        spout = SpoutManifest(
+            name=name, tasks=bolt.tasks, streams=(stream,), timeout_ms=timeout_ms, max_pending=max_pending
+        )
+        found[bolt.name] = spout, ResultsSpout(topology, bolt.name, stream)
+    return found
 
 
 def check_aggregate_bolt(name: str, bolt: AggregateBolt, declared: Sequence[Stream]) -> None:
@@ -147,7 +124,7 @@ def check_aggregate_bolt(name: str, bolt: AggregateBolt, declared: Sequence[Stre
     streams = {stream.name: stream for stream in declared}
     if DEFAULT_STREAM in streams and streams[DEFAULT_STREAM].direct:
         raise TopologyError(f"bolt {name!r} sends results to the stream {DEFAULT_STREAM!r}: declare it without direct")
-    if DEFAULT_STREAM not in streams and bolt.needs_results:
+    if DEFAULT_STREAM not in streams and bolt.needs.results:
         raise TopologyError(
             f"bolt {name!r} is an AggregateBolt without a stream {DEFAULT_STREAM!r} for its results: add "
             "streams = (declare({…}),) with the fields of the key, start, end and the aggregates"
@@ -163,7 +140,7 @@ def _aggregates(bolt: AggregateBolt) -> list[Aggregate]:
 def window_spec(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt) -> StateSpec:
     """The spec of the values of a bolt's windows; checks the streams that it receives. Raises `TopologyError`."""
     if made.window.count is None:
-        check_event_time(manifest, bolt, made.window)
+        _check_event_time(manifest, bolt, made.window)
     try:
         values = WindowValues(made, bolt.name, input_types(manifest, bolt.name))
     except (TopologyError, TypeError, ValueError) as error:
@@ -181,21 +158,9 @@ def windowed(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt, state:
     if WINDOW_START.name in {field.name for field in state.key}:
         raise TopologyError(f"bolt {bolt.name!r} is grouped by {WINDOW_START.name!r}, a name of the SDK: rename it")
     values = WindowValues(made, bolt.name, input_types(manifest, bolt.name))
-    if made.needs_results and type(made).result is AggregateBolt.result and values.result_types is not None:
+    if made.needs.results and type(made).result is AggregateBolt.result and values.result_types is not None:
         _check_result(bolt, state.key, values.result_types)
     return StateManifest(**{**dict(state), "key": (*state.key, WINDOW_START), "windows": made.emit_on})
-
-
-def check_sources(manifest: Manifest, made: Mapping[str, Any]) -> None:
-    """Checks that the spouts upstream of windows commit done messages; raises `TopologyError`."""
-    for bolt in manifest.bolts:
-        if not isinstance(made.get(bolt.name), AggregateBolt):
-            continue
-        if not manifest.acking:
-            raise TopologyError(
-                f"bolt {bolt.name!r} is an AggregateBolt, whose windows close when messages are done, which is not "
-                'known with at_most_once: build the topology with guarantee="at_least_once" or "exactly_once"'
-            )
 
 
 def _check_result(bolt: BoltManifest, key: tuple[Field, ...], results: Mapping[str, Any]) -> None:
@@ -203,7 +168,7 @@ def _check_result(bolt: BoltManifest, key: tuple[Field, ...], results: Mapping[s
     made = [*((field.name, field.type) for field in key), ("start", "long"), ("end", "long"), *results.items()]
     declared = [(field.name, field.type) for field in stream.fields]
     if len(declared) == len(made) and all(
-        takes(wanted, given) for (_, wanted), (_, given) in zip(declared, made, strict=True)
+        _takes(wanted, given) for (_, wanted), (_, given) in zip(declared, made, strict=True)
     ):
         return
     shown, wanted = (", ".join(f"{name}: {type_}" for name, type_ in fields) for fields in (declared, made))
@@ -211,3 +176,43 @@ def _check_result(bolt: BoltManifest, key: tuple[Field, ...], results: Mapping[s
         f"bolt {bolt.name!r} has the results {wanted}, and declares the stream {shown}: declare these fields in this "
         "order, or define result()"
     )
+
+
+def _check_event_time(manifest: Manifest, bolt: BoltManifest, spec: WindowSpec) -> None:
+    """Checks the timestamp field and the stream of late tuples; raises `TopologyError`."""
+    late: dict[str, Any] = {}
+    if spec.late_stream is not None:
+        streams = {stream.name: {field.name: field.type for field in stream.fields} for stream in bolt.streams}
+        if spec.late_stream not in streams:
+            raise TopologyError(
+                f"bolt {bolt.name!r} with {spec} sends late tuples to stream {spec.late_stream!r}, which it does not "
+                f"declare: add declare({{…}}, name={spec.late_stream!r}) to its streams, with fields of its inputs"
+            )
+        late = streams[spec.late_stream]
+    for subscription in bolt.subscriptions:
+        stream = manifest.stream(subscription.source, subscription.stream)
+        where = f"stream {subscription.stream!r} of {subscription.source!r}"
+        types: dict[str, Any] = {field.name: field.type for field in stream.fields}
+        if missing := [field for field in late if field not in types]:
+            raise TopologyError(
+                f"bolt {bolt.name!r} sends late tuples to stream {spec.late_stream!r} with field {missing[0]!r}, which "
+                f"{where} does not have: declare fields that all its inputs have"
+            )
+        for field, wanted in late.items():
+            if not _takes(wanted, types[field]):
+                raise TopologyError(
+                    f"bolt {bolt.name!r} sends late tuples to stream {spec.late_stream!r}, whose field {field!r} is of "
+                    f"type {wanted}, and {where} has {field}: {types[field]}: declare the type of its inputs"
+                )
+        if isinstance(spec.timestamp, str) and types.get(spec.timestamp) not in _INTEGERS:
+            raise TopologyError(
+                f"bolt {bolt.name!r} takes the time from field {spec.timestamp!r}, and {where} has "
+                f"{', '.join(f'{name}: {type_}' for name, type_ in types.items())}: it must have that field, with "
+                "milliseconds since the epoch, an int; or use with_timestamp_extractor()"
+            )
+
+
+def _takes(wanted: Any, given: Any) -> bool:
+    """Whether a field of the Avro type `wanted` takes every value of the type `given`."""
+    wanted, given = (each if isinstance(each, list) else [each] for each in (wanted, given))
+    return all(branch in wanted or any(wider in wanted for wider in _WIDER.get(str(branch), ())) for branch in given)

@@ -3,13 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from spout_sdk.api.components import BatchBolt, Bolt
+from spout_sdk.api.needs import needs_of
 from spout_sdk.errors import TopologyError
-from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.state.spec import StateSpec, spec_of
-from spout_sdk.topologies.aggregate_checks import window_spec, windowed
-from spout_sdk.windows.aggregate_bolt import AggregateBolt
+from spout_sdk.topologies.window_manifests import window_spec, windowed
 from tuple_tree.components import BoltManifest, StateManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import results_topic
@@ -22,14 +19,10 @@ _INTEGERS: Final = ("int", "long")
 
 def with_states(manifest: Manifest, made: Mapping[str, Any]) -> Manifest:
     """The manifest with the states of bolts; raises `TopologyError` if one is invalid."""
-    bolts = {each.name: each for each in manifest.bolts}
-    specs = {name: spec for name in bolts if (spec := _spec(manifest, bolts[name], made[name])) is not None}
-    if not specs:
-        return manifest
+    stateful = [bolt for bolt in manifest.bolts if needs_of(made[bolt.name]).state]
+    states = {bolt.name: _state(manifest, bolt, made[bolt.name]) for bolt in stateful}
     components = [
-        each.model_copy(update={"state": _state(manifest, each, specs[each.name], made[each.name])})
-        if isinstance(each, BoltManifest) and each.name in specs
-        else each
+        each.model_copy(update={"state": states[each.name]}) if each.name in states else each
         for each in manifest.components
     ]
     return manifest.model_copy(update={"components": tuple(components)})
@@ -40,12 +33,10 @@ def state_guarantees(manifest: Manifest, made: Mapping[str, Any]) -> dict[str, s
     return {bolt.name: _guarantee(manifest, bolt, made) for bolt in manifest.bolts if bolt.state is not None}
 
 
-def _spec(manifest: Manifest, declarer: BoltManifest, bolt: Any) -> StateSpec | None:
+def _spec(manifest: Manifest, declarer: BoltManifest, bolt: Any) -> StateSpec:
     name = declarer.name
-    if isinstance(bolt, AggregateBolt):
+    if needs_of(bolt).windows:
         return window_spec(manifest, declarer, bolt)
-    if not (isinstance(bolt, AnyStatefulBolt) or (isinstance(bolt, type) and issubclass(bolt, AnyStatefulBolt))):
-        return None
     declared = getattr(bolt, "state", None)
     if declared is None:
         raise TopologyError(
@@ -57,7 +48,8 @@ def _spec(manifest: Manifest, declarer: BoltManifest, bolt: Any) -> StateSpec | 
         raise TopologyError(f"bolt {name!r} has an invalid state: {error}") from error
 
 
-def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -> StateManifest:
+def _state(manifest: Manifest, bolt: BoltManifest, made: Any) -> StateManifest:
+    spec = _spec(manifest, bolt, made)
     keys: list[tuple[str, tuple[Field, ...]]] = []
     for each in bolt.subscriptions:
         if each.grouping not in ("fields", "global"):
@@ -94,7 +86,7 @@ def _state(manifest: Manifest, bolt: BoltManifest, spec: StateSpec, made: Any) -
                 )
     expire = None if spec.expire_after is None else max(1, round(1000 * spec.expire_after))
     state = StateManifest(value=spec.value, is_single=spec.is_single, key=key, expire_after_ms=expire)
-    if not isinstance(made, AggregateBolt):
+    if not needs_of(made).windows:
         _check_initial(bolt.name, state, getattr(made, "initial", None))
         return state
     results = [stream for stream in bolt.streams if stream.name == DEFAULT_STREAM and made.emit_on == "close"]
@@ -131,13 +123,12 @@ def _guarantee(manifest: Manifest, bolt: BoltManifest, made: Mapping[str, Any]) 
         return NOT_REPLAYED
     reasons, free = external_reasons(manifest, bolt.name), []
     for each in manifest.upstream(bolt.name):
-        kind = made.get(each.name)
-        kind = kind if isinstance(kind, type) else type(kind)
+        needs = needs_of(made.get(each.name))
         if each.external:
             continue
-        if each.kind == "spout" and not issubclass(kind, KafkaSpout):
+        if each.kind == "spout" and not needs.positions:
             reasons.append(f"spout {each.name!r} is not a KafkaSpout, and its messages have no position")
-        elif issubclass(kind, Bolt | BatchBolt):
+        elif needs.anchors_several:
             free.append(repr(each.name))
     if reasons:
         return counted_again(reasons)
