@@ -4,8 +4,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import fastavro
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -19,9 +18,6 @@ from tuple_tree.state_fields import JSON, ValueField, quick_writer, type_name
 from tuple_tree.state_fields import as_text as as_text
 from tuple_tree.state_zeros import zero_of
 from tuple_tree.streams import Field, Stream, Values, explain
-
-if TYPE_CHECKING:
-    from tuple_tree.arrow_packs import PackCodec
 
 SYSTEM_PREFIX: Final = b"\xff\x00acker.state/"
 """The beginning of the keys of records of the SDK, which no key of a state has."""
@@ -120,7 +116,6 @@ class ValueCodec:
     def __init__(self, stream: Stream, *, is_single: bool = False) -> None:
         self.names = stream.field_names
         self.is_single = is_single
-        self._stream = Stream(name=stream.name, fields=stream.fields)
         self._types = stream.field_types
         self._fields = [ValueField(name, kind, stream.codec) for name, kind in self._types.items()]
         self._declared = ", ".join(f"{name}: {type_name(kind)}" for name, kind in self._types.items())
@@ -137,14 +132,6 @@ class ValueCodec:
     @classmethod
     def of(cls, state: StateManifest) -> "ValueCodec":
         return cls(state.value, is_single=state.is_single)
-
-    @cached_property
-    def columns(self) -> "PackCodec":
-        """The codec of record batches of values, with a column for each field."""
-        # Arrow takes 35 MB of memory, which most states do not need.
-        from tuple_tree.arrow_packs import PackCodec
-
-        return PackCodec(self._stream)
 
     def initial(self) -> Any:
         """A value of zeros, empty texts and collections; null where it is allowed."""
@@ -181,30 +168,6 @@ class ValueCodec:
             raise StateRecordError(
                 f"the value {as_text(payload)} is not {codec} with the fields {self._declared}: {error!r}"
             ) from error
-
-    def decode_all(self, payloads: Sequence[bytes]) -> list[Any]:
-        """The values of payloads, in order; of JSON, several times as fast as one by one. Raises as `decode`."""
-        if self._is_json and len(payloads) > 1:
-            try:
-                values = json.loads(b"[%b]" % b",".join(payloads))
-                if len(values) == len(payloads):
-                    names = self.names
-                    return values if self.is_single else [{name: each[name] for name in names} for each in values]
-            except (ValueError, TypeError, KeyError, RecursionError):
-                pass  # the one that cannot be read is found below
-        return [self.decode(payload) for payload in payloads]
-
-    def decode_batch(self, payloads: Sequence[bytes]) -> Any:
-        """A record batch of the values of payloads, in order. Raises as `decode`."""
-        values = self.decode_all(payloads)
-        try:
-            rows = [
-                self.columns.row((value,) if self.is_single else [value[name] for name in self.names])
-                for value in values
-            ]
-        except (TypeError, OverflowError, ValueError) as error:
-            raise StateRecordError(f"a value is not of the fields {self._declared}: {error}") from error
-        return self.columns.columns(rows)
 
     def _read_avro(self, payload: bytes) -> Any:
         body = io.BytesIO(payload)
