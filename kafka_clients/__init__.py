@@ -6,7 +6,7 @@
   creates topics.
 - `access`: the roles of a topology and the ACLs that each needs.
 - `group_consumer`: a member of a consumer group; `log_reader`: reads partitions without joining one;
-  `group_commits`: the committed offsets of groups.
+  `topic_tail`: follows small topics; `group_commits`: the committed offsets of groups.
 - `producer`: a producer whose queue may be full, and which a fatal error ends; `delivery_monitor`: partitions whose
   leader it has lost.
 - `background`: calls that wait, in a thread of their own; `answers`: waits for answers of admin clients.
@@ -14,7 +14,7 @@
 - `topic_watch`: topics that are deleted or recreated while in use.
 - `librdkafka_bugs`: calls that may hang, clients that have lost all brokers, clients that are garbage.
 - `metrics`: statistics for Prometheus; `stats_publisher`: sends a process's statistics to `{topology}.stats`;
-  `stats_reader`: reads those of other processes; `control_reader`: follows the requested state of a topology;
+  `control_reader`: follows the requested state of a topology;
   `published_manifest`: reads its manifest when a process needs it.
 - `supervision`: keeps processes running; both sides of the pipes between.
 - `topology_reference`: imports the topology that `module:attribute` names.

@@ -7,17 +7,14 @@ from confluent_kafka import KafkaException, Message
 
 from kafka_clients.access import remedy
 from kafka_clients.errors import BrokerError
-from kafka_clients.librdkafka_bugs import HANG_SECONDS, BrokerMonitor, bounded
-from kafka_clients.log_reader import LogReader
 from kafka_clients.repeated_lines import get_logger
+from kafka_clients.topic_tail import SMALL, TopicTail
 from tuple_tree.control import Control, ControlState, control_key
 from tuple_tree.errors import ControlRecordError
 from tuple_tree.names import TOPOLOGIES_TOPIC, component_group
 
 LOOK_SECONDS: Final = 0.25  # between two looks
 _PLACE: Final = (TOPOLOGIES_TOPIC, 0)
-# Errors of brokers are logged by the clients that need them, and the topic is small.
-_SETTINGS: Final[dict[str, Any]] = {"queued.max.messages.kbytes": 1_024, "queued.min.messages": 100}
 logger = get_logger(__name__)
 
 
@@ -39,12 +36,11 @@ class ControlReader:
     def __init__(self, topology: str, component: str, kafka: Mapping[str, Any]) -> None:
         self.control: Control | None = None
         self._component = component
-        self._kafka = {**kafka, **_SETTINGS}
-        self._group = component_group(topology, component)
         self._key = control_key(topology)
         self._last = Control()
         self._look_at = 0.0
-        self._open()
+        self._tail = TopicTail({**kafka, **SMALL}, group=component_group(topology, component), role=component)
+        self._tail.read_from({_PLACE: 0})
 
     @property
     def state(self) -> ControlState | None:
@@ -57,30 +53,20 @@ class ControlReader:
             return
         # Until it is known, a spout waits for it.
         self._look_at = 0.0 if self.control is None else now + LOOK_SECONDS
-        if self._monitor.lost:
-            self.close()
-            self._open()
         try:
-            messages = self._reader.poll(0)
+            messages = self._tail.poll()
         except (BrokerError, KafkaException) as error:
             self._run_without(error)
             return
         for message in messages:
             if message.key() == self._key:
                 self._take(message)
-        if self._reader.ended:
+        if self._tail.at_end:
             self.control = self._last
 
     def close(self) -> None:
         """Ends its consumer."""
-        with bounded(HANG_SECONDS, f"close() of the consumer of {TOPOLOGIES_TOPIC}"):
-            self._reader.close()
-
-    def _open(self) -> None:
-        self._monitor = BrokerMonitor()
-        settings = {**self._kafka, **self._monitor.settings}
-        self._reader = LogReader(settings, group=self._group, role=self._component)
-        self._reader.assign({_PLACE: 0})
+        self._tail.close()
 
     def _take(self, message: Message) -> None:
         try:

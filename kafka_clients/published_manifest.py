@@ -6,9 +6,8 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from kafka_clients.errors import BrokerError
-from kafka_clients.librdkafka_bugs import HANG_SECONDS, BrokerMonitor, bounded
-from kafka_clients.log_reader import LogReader
 from kafka_clients.repeated_lines import get_logger
+from kafka_clients.topic_tail import SMALL, TopicTail
 from tuple_tree.errors import ManifestError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, component_group
@@ -35,45 +34,32 @@ class PublishedManifest:
         self.is_read = True
         self._key = topology.encode()
         self._component = component
-        self._kafka = {**kafka, "queued.max.messages.kbytes": 1_024, "queued.min.messages": 100}
-        self._monitor = BrokerMonitor()
-        self._group = component_group(topology, component)
-        self._reader: LogReader | None = None
+        self._tail = TopicTail({**kafka, **SMALL}, group=component_group(topology, component), role=component)
         self._value: bytes | None = None
 
     def ask(self) -> None:
         """Begins to read the topic, from its beginning: it is compacted and small."""
-        if self._reader is None:
-            self._monitor = BrokerMonitor()
-            settings = {**self._kafka, **self._monitor.settings}
-            self._reader = LogReader(settings, group=self._group, role=self._component)
         self._value, self.is_read = None, False
-        self._reader.assign({_PLACE: 0})
+        self._tail.read_from({_PLACE: 0})
 
     def look(self) -> None:
         """Reads what has come; a topic that cannot be read counts as one without this topology."""
-        if self.is_read or self._reader is None:
+        if self.is_read:
             return
-        if self._monitor.lost:
-            self.close()
-            self.ask()
         try:
-            for message in self._reader.poll(0):
+            for message in self._tail.poll():
                 if message.key() == self._key:
                     self._value = message.value()
         except (BrokerError, KafkaException) as error:
             logger.warning("%s cannot read the published manifest: %s", self._component, error)
             self._end(None)
             return
-        if _PLACE in self._reader.ended:
+        if self._tail.at_end:
             self._end(self._value)
 
     def close(self) -> None:
         """Ends its consumer, if it has one."""
-        if self._reader is not None:
-            with bounded(HANG_SECONDS, f"close() of the consumer of {TOPOLOGIES_TOPIC}"):
-                self._reader.close()
-            self._reader = None
+        self._tail.close()
 
     def _end(self, value: bytes | None) -> None:
         self.is_read = True
@@ -82,5 +68,4 @@ class PublishedManifest:
         except ManifestError as error:
             logger.warning("%s cannot read the published manifest: %s", self._component, error)
             self.manifest = None
-        if self._reader is not None:
-            self._reader.assign({})
+        self._tail.read_from({})

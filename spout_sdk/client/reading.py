@@ -10,9 +10,8 @@ from confluent_kafka import Message
 from kafka_clients.access import CLIENT
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import BrokerError, TopicsError
-from kafka_clients.librdkafka_bugs import BrokerMonitor
-from kafka_clients.log_reader import LogReader, Place
 from kafka_clients.repeated_lines import get_logger
+from kafka_clients.topic_tail import TopicTail
 from spout_sdk.client.calls import Answered, Ended
 from spout_sdk.client.records import RecordReader, created_again
 from spout_sdk.client.target import Target
@@ -41,10 +40,10 @@ class Reading:
         take: Callable[[Batch, Callable[[], None]], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        self._kafka, self._target, self._take, self._failed = kafka, target, take, failed
+        self._target, self._take, self._failed = target, take, failed
+        self._tail = TopicTail(kafka, may_exit=False, role=CLIENT, has_ends=False)
         self._records = RecordReader(target)
         self._catalogue = Catalogue(kafka)
-        self._next: dict[Place, int] = {}
         self._may_take = threading.Event()
         self._may_take.set()
         self._stopping = threading.Event()
@@ -63,13 +62,11 @@ class Reading:
             raise TopicsError(
                 topic, "does not exist, and the client reads outcomes from it: create it", is_missing=True
             )
-        self._open()
         try:
-            places = [(topic, partition) for partition in range(partitions)]
-            self._next = {place: found.stop for place, found in self._reader.offset_ranges(places).items()}
-            self._reader.assign(self._next)
+            found = self._tail.reader.offset_ranges([(topic, partition) for partition in range(partitions)])
+            self._tail.read_from({place: offsets.stop for place, offsets in found.items()})
         except BaseException:
-            self._reader.close()
+            self._tail.close()
             raise
         self._thread.start()
 
@@ -85,19 +82,11 @@ class Reading:
         except Exception as error:  # noqa: BLE001 - raised in the calls that wait
             self._failed(error)
         finally:
-            self._reader.close()
+            self._tail.close()
 
     def _turn(self) -> None:
-        messages = self._reader.poll(_POLL_SECONDS)
-        if messages:
-            for message in messages:
-                self._next[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
+        if messages := self._tail.poll(_POLL_SECONDS):
             self._pass_on(messages)
-        elif self._monitor.lost:
-            logger.warning("the client has lost all brokers, and reads %s with another consumer", self._target.reads)
-            self._reader.close()
-            self._open()
-            self._reader.assign(self._next)
         if not self._target.has_answers and time.monotonic() >= self._look_at:
             self._look_at_topics()
 
@@ -127,10 +116,6 @@ class Reading:
             return
         if source_id is None or topic_key(source_id) != self._target.topic_key:
             raise created_again(source)
-        if added := [(topic, number) for number in range(count) if (topic, number) not in self._next]:
-            self._next |= dict.fromkeys(added, 0)
-            self._reader.assign(self._next)
-
-    def _open(self) -> None:
-        self._monitor = BrokerMonitor()
-        self._reader = LogReader({**self._kafka, **self._monitor.settings}, role=CLIENT, has_ends=False)
+        known = self._tail.positions
+        if added := [(topic, number) for number in range(count) if (topic, number) not in known]:
+            self._tail.read_from({**known, **dict.fromkeys(added, 0)})

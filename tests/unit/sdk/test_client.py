@@ -184,7 +184,7 @@ def test_a_batch_is_read_when_the_one_before_is_taken_and_a_stop_does_not_wait_f
     answers.write(1)
     eventually(lambda: answers.read() == [1], "what was written since the start")
     answers.write(2)
-    eventually(lambda: answers.reading._next["t.answers", 0] == 2, "a poll")
+    eventually(lambda: answers.reading._tail.positions["t.answers", 0] == 2, "a poll")
     assert answers.read() == [1], "the first batch is not taken"
     answers.batches[0][1]()
     eventually(lambda: answers.read() == [1, 2], "the next batch")
@@ -205,7 +205,7 @@ def test_another_reader_continues_where_one_has_lost_its_brokers(monkeypatch: py
         def lost(self) -> bool:
             return lost.is_set() and opened[0] is self
 
-    monkeypatch.setattr("spout_sdk.client.reading.BrokerMonitor", Monitor)
+    monkeypatch.setattr("kafka_clients.topic_tail.BrokerMonitor", Monitor)
     answers = Answers()
     answers.reading.start()
     answers.write(0)

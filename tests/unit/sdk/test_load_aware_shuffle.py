@@ -102,10 +102,18 @@ class Stats:
     def assign(self, partitions: Any) -> None:
         ((self.topic, self.partition),) = [(each.topic, each.partition) for each in partitions]
 
-    def consume(self, _most: int, seconds: float) -> list[Any]:
+    def resume(self, _partitions: Any) -> None: ...
+
+    def offsets_for_times(self, *_: Any, **_timeout: float) -> None: ...
+
+    def poll(self, seconds: float) -> Any:
         assert seconds == 0, "nothing may wait"
         if self.raises is not None:
             raise self.raises
+        return self.come.pop(0) if self.come else None
+
+    def consume(self, _most: int, seconds: float) -> list[Any]:
+        assert seconds == 0, "nothing may wait"
         come, self.come = self.come, []
         return come
 
@@ -115,14 +123,15 @@ class Stats:
 
 def message(key: bytes, value: bytes, code: int | None = None) -> Any:
     error = None if code is None else KafkaError(code)
-    return SimpleNamespace(key=lambda: key, value=lambda: value, error=lambda: error, timestamp=lambda: (2, 0))
+    at = {"topic": lambda: "words.stats", "partition": lambda: 0, "offset": lambda: 7}
+    return SimpleNamespace(key=lambda: key, value=lambda: value, error=lambda: error, timestamp=lambda: (2, 0), **at)
 
 
 def test_a_process_sets_shares_by_the_statistics_of_its_receivers_whatever_comes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stats = Stats()
-    monkeypatch.setattr("kafka_clients.stats_reader.Consumer", stats)
+    monkeypatch.setattr("kafka_clients.log_reader.Consumer", stats)
     shares: list[Sequence[float]] = []
     watch = ShareWatch(topology(), "lines", {"bootstrap.servers": "unused:1"}, lambda _bolt, each: shares.append(each))
     assert (stats.topic, stats.partition, stats.settings["group.id"]) == ("words.stats", 0, "words.lines")
@@ -134,19 +143,20 @@ def test_a_process_sets_shares_by_the_statistics_of_its_receivers_whatever_comes
         message(b"component/work/host/1", b"not JSON"),
         message(odd.key, odd_stats.encode()),
         message(b"component/another/host/1", odd.to_json()),
-        message(b"", b"", KafkaError.TOPIC_AUTHORIZATION_FAILED),
     ]
     with caplog.at_level(logging.WARNING):
         watch.look(1.0)
+        stats.come = [message(b"", b"", KafkaError.TOPIC_AUTHORIZATION_FAILED)]
+        watch.look(1.5)
     assert shares[-1] == pytest.approx([1 / 21, 10 / 21, 10 / 21])
     refused, skipped = sorted(caplog.messages, key=len, reverse=True)
-    assert "words.stats is not read (" in refused
+    assert "words.stats is not read: " in refused
     assert "acker topics acls MODULE:TOPOLOGY --role lines" in refused
     assert skipped.startswith("statistics of work are skipped: ValueError")
-    watch.look(1.2)
-    assert len(shares) == 1, "twice a second"
+    watch.look(1.7)
+    assert len(shares) == 2, "twice a second"
     stats.raises = KafkaException(KafkaError(KafkaError._STATE))
-    watch.look(1.6)
+    watch.look(2.1)
     monkeypatch.setattr(BrokerMonitor, "lost", True)
     watch.look(9.0)
     assert shares[-1] == [1 / 3] * 3
@@ -156,7 +166,7 @@ def test_a_process_sets_shares_by_the_statistics_of_its_receivers_whatever_comes
 
 
 def test_a_component_without_such_receivers_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_clients.stats_reader.Consumer", lambda _settings: pytest.fail("a consumer"))
+    monkeypatch.setattr("kafka_clients.log_reader.Consumer", lambda _settings: pytest.fail("a consumer"))
     watch = ShareWatch(topology(), "work", {"bootstrap.servers": "unused:1"}, lambda *_: pytest.fail("shares"))
     watch.look(1.0)
     watch.close()
