@@ -9,7 +9,7 @@
   `topic_tail`: follows small topics; `group_commits`: the committed offsets of groups.
 - `producer`: a producer whose queue may be full, and which a fatal error ends; `delivery_monitor`: partitions whose
   leader it has lost.
-- `background`: calls that wait, in a thread of their own; `answers`: waits for answers of admin clients.
+- `background`: calls that wait, in a thread of their own, and for answers of admin clients.
 - `loop_runner`: runs the loop of a process, and reports how it does.
 - `topic_watch`: topics that are deleted or recreated while in use.
 - `librdkafka_bugs`: calls that may hang, clients that have lost all brokers, clients that are garbage.

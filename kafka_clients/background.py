@@ -2,9 +2,10 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from concurrent.futures import Future, wait
+from typing import Any, Final, TypeVar
 
+_STEP_SECONDS: Final = 0.2
 T = TypeVar("T")
 
 
@@ -32,3 +33,13 @@ def settle(outcome: "Future[T]", call: Callable[[], T]) -> None:
         outcome.set_exception(error)
     else:
         outcome.set_result(result)
+
+
+def answer_of(future: "Future[T]") -> T:
+    """The result of a request; raises its exception; Ctrl-C interrupts it.
+
+    It waits in steps: a signal whose handler has run just before a wait begins does not interrupt that wait.
+    """
+    while not wait((future,), _STEP_SECONDS).done:
+        pass
+    return future.result()

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from kafka_clients.access import OPERATOR, Role, remedy, shortfall
-from kafka_clients.answers import answer_of
+from kafka_clients.background import answer_of
 from kafka_clients.client_settings import for_admin, for_producer, new_client
 from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError, TopicsError, UnknownTopologyError
 from kafka_clients.librdkafka_bugs import forgettable

@@ -11,8 +11,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafka_clients.answers import answer_of
-from kafka_clients.background import Background
+from kafka_clients.background import Background, answer_of
 from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.client_settings import for_consumer, new_client
 from kafka_clients.errors import REFUSED

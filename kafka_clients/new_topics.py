@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_clients.access import OPERATOR, remedy
-from kafka_clients.answers import answer_of
+from kafka_clients.background import answer_of
 from kafka_clients.errors import REFUSED, TopicsError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import numpy as np
 
 from tuple_tree.ids import NO_IDS, IdColumn
 
-LARGEST_BATCH: Final = 32_768
+MOST_ENTRIES: Final = 32_768
 """Entries of a batch of each kind, at most: a bolt may ack any number of tuples at once, and a batch fits a record."""
 
 # The columns of each kind of entry.
@@ -34,7 +34,7 @@ class Entries(NamedTuple):
     mark_vals: IdColumn = NO_IDS
     mark_messages: Sequence[str] = ()
 
-    def shares(self, partitions: int, largest: int = LARGEST_BATCH) -> Iterator[tuple[int, dict[str, Any]]]:
+    def shares(self, partitions: int, largest: int = MOST_ENTRIES) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yields columns of an `AckBatch` for each batch: partition, and the columns with entries by name.
 
         An entry belongs to partition `root mod partitions`. Partitions rise; a batch has `largest` entries of each kind

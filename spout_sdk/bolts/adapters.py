@@ -98,7 +98,7 @@ class BoltAdapter:
         return 0
 
     @property
-    def running_part(self) -> float:
+    def utilization(self) -> float:
         """Running inputs as a share, 0.0 to 1.0, of the inputs that may run between two calls."""
         return 0.0
 

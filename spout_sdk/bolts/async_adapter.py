@@ -182,7 +182,7 @@ class AsyncAdapter(BoltAdapter):
         return len(self._slots) >= concurrency or self._waiting >= concurrency
 
     @property
-    def running_part(self) -> float:
+    def utilization(self) -> float:
         return 1.0 if self.is_busy else len(self._slots) / self._settings.concurrency
 
     @property

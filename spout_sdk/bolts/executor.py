@@ -173,7 +173,7 @@ class Executor:
         """Executes a tick tuple, which statistics do not count; counts inputs that run between calls as busy time."""
         now, before = self._clock(), self._ticked_at
         self._ticked_at = now
-        self._load.busy_seconds += (now - before) * self.adapter.running_part
+        self._load.busy_seconds += (now - before) * self.adapter.utilization
         ticked, failures = (tick_tuple(),), self.adapter.failures
         in_a_row = failures.in_a_row
         self._running = now, ticked

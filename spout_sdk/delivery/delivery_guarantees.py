@@ -18,9 +18,9 @@ from spout_sdk.chains.head_task import HeadTask, open_sessions
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
-from spout_sdk.kafka.left_out import LeftOut
+from spout_sdk.kafka.truncated_commits import TruncatedCommits
 from spout_sdk.records import Clock
-from spout_sdk.state.process_states import NoStates
+from spout_sdk.state.process_states import StateBackend
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.commit_metadata import Commit
 
@@ -71,7 +71,7 @@ class DeliveryGuarantee:
         reader: KafkaReader,
         tasks: Mapping[int, BoltTask],
         counters: Counters,
-        states: NoStates | None = None,
+        states: StateBackend | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._component = component
@@ -79,11 +79,11 @@ class DeliveryGuarantee:
         self._reader = reader
         self._tasks = tasks
         self._counters = counters
-        self._states = states or NoStates()
+        self._states = states or StateBackend()
         self._clock = clock
         self._failures: list[str] = []  # why commits have failed since the last one that succeeded
         self._new: dict[int, BoltTask] = {}  # tasks that have no record yet
-        self._left_out = LeftOut(component, counters)
+        self._left_out = TruncatedCommits(component, counters)
 
     def open(self, tasks: Mapping[int, BoltTask]) -> None:
         """Opens the sessions of assigned tasks, before they are prepared, and waits until they are delivered."""

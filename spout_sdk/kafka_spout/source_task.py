@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import Failure
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
-from spout_sdk.kafka.left_out import LeftOut
+from spout_sdk.kafka.truncated_commits import TruncatedCommits
 from spout_sdk.kafka_spout.beginning import new_partitions, warn_of_deleted, warn_of_lost
 from spout_sdk.kafka_spout.message_emitter import MessageEmitter
 from spout_sdk.kafka_spout.outcomes import OutcomeWriter
@@ -80,7 +80,7 @@ class SourceTask(SpoutAdapter):
         self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
         self._is_started = False
-        self._left_out = LeftOut(self._by, self._counters)
+        self._left_out = TruncatedCommits(self._by, self._counters)
         self._look_at = self._commit_at = self._hold_until = 0.0
         self._refresh_at = self._clock() + REFRESH_SECONDS
         self._buffer = ReadAhead(self._partitions, context.manifest.ack_partitions, has_roots=self.is_replayed)

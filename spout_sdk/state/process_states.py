@@ -60,8 +60,8 @@ class Process(Protocol):
     def on_tick(self) -> Callable[[float], None]: ...
 
 
-class NoStates:
-    """The interface of the states of a process, for a process whose tasks have no state."""
+class StateBackend:
+    """The states of the tasks of a process; this base class is for tasks without a state."""
 
     have_changes = False
     stats: StateStats | None = None
@@ -86,7 +86,7 @@ class NoStates:
         """Closes all stores."""
 
 
-class ProcessStates(NoStates):
+class ProcessStates(StateBackend):
     """The states of the tasks of a process.
 
     A store has only committed values. So after a rolled-back transaction the new task of the same number uses it again,
@@ -217,7 +217,7 @@ class ProcessStates(NoStates):
         self._restorer.close()
 
 
-def process_states(process: Process) -> NoStates:
+def process_states(process: Process) -> StateBackend:
     """The states of a component's process."""
     component: Any = process.topology.manifest.component(process.component)
-    return NoStates() if getattr(component, "state", None) is None else ProcessStates(process)
+    return StateBackend() if getattr(component, "state", None) is None else ProcessStates(process)

@@ -17,7 +17,7 @@ from spout_sdk.testing.chance import EPOCH_MS
 from tuple_tree.commit_metadata import LARGEST_METADATA
 from tuple_tree.topics import TopicSpec
 
-LARGEST_BATCH: Final = 1_048_588
+LARGEST_RECORD: Final = 1_048_588
 """Largest size of a compressed record batch in bytes, by Kafka's default of `max.message.bytes`."""
 _BATCH_HEADER: Final = 61
 _LOG_APPEND_TIME: Final = 2
@@ -119,10 +119,10 @@ class MemoryBroker:
         if partition != _ANY_PARTITION and not self.has(topic, partition):
             return KafkaError(KafkaError._UNKNOWN_PARTITION)
         size = _BATCH_HEADER + record_size(key, value, headers)
-        if size > LARGEST_BATCH and compression != "none":
+        if size > LARGEST_RECORD and compression != "none":
             whole = b"".join((key or b"", value or b"", *(of for _, of in headers or () if isinstance(of, bytes))))
             size = _BATCH_HEADER + len(pa.compress(whole, codec=compression))
-        return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if size > LARGEST_BATCH else None
+        return KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if size > LARGEST_RECORD else None
 
     def fetch(self, topic: str, partition: int, offset: int, limit: int) -> list[MemoryRecord]:
         """The records from an offset on, at most `limit`."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.unit.sdk.memory import MemorySink, open_pack, opened
 from tests.unit.sdk.outbox_rig import OutboxRig
-from tuple_tree.entries import LARGEST_BATCH
+from tuple_tree.entries import MOST_ENTRIES
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.messages import decode_ack_batch
 
@@ -83,12 +83,12 @@ class FullQueue(MemorySink):
 def test_what_reports_add_while_a_batch_waits_for_room_does_not_overtake_it() -> None:
     rig = OutboxRig(partitions=2, sink=(sink := FullQueue()))
     # The reports may be those of dead letters, whose inputs are done then.
-    sink.reports = lambda: rig.read(*range(LARGEST_BATCH, 2 * LARGEST_BATCH))
-    rig.read(*range(LARGEST_BATCH))
+    sink.reports = lambda: rig.read(*range(MOST_ENTRIES, 2 * MOST_ENTRIES))
+    rig.read(*range(MOST_ENTRIES))
     rig.outbox.flush()
     rig.outbox.flush()
     for partition in range(2):
         batches = [decode_ack_batch(sent.value) for sent in sink.reported if sent.partition == partition]
         # An acker drops a batch with a lower number as a repeat.
         assert [batch.sequence for batch in batches] == list(range(len(batches)))
-    assert sum(len(batch.ack_roots) for batch in sink.batches) == rig.inputs.committable == 2 * LARGEST_BATCH
+    assert sum(len(batch.ack_roots) for batch in sink.batches) == rig.inputs.committable == 2 * MOST_ENTRIES

@@ -172,7 +172,7 @@ LARGE = "".join(random.Random(1).choices(ESCAPED, k=10_000))
 @pytest.mark.parametrize("guarantee", get_args(Guarantee))
 def test_a_record_that_is_too_large_fails_alone(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its neighbours in the call are written once, and acked at their first attempt."""
-    monkeypatch.setattr(broker, "LARGEST_BATCH", 15_000)
+    monkeypatch.setattr(broker, "LARGEST_RECORD", 15_000)
     monkeypatch.setattr(clients, "_LARGEST", 30_000)
     builder = TopologyBuilder("sizes", guarantee=guarantee)
     retry = RetryPolicy(initial_delay=1, delay_period=0, max_delay=1, max_retries=3)

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from spout_sdk import RetryPolicy
-from spout_sdk.kafka.left_out import LEFT_OUT
+from spout_sdk.kafka.truncated_commits import LEFT_OUT
 from spout_sdk.kafka_spout.partitions import SourcePartition
 from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tuple_tree.commit_metadata import LARGEST_METADATA

@@ -12,7 +12,7 @@ LEFT_OUT = "done inputs left out of commits"
 """The counter of inputs that are done, and did not fit into the metadata of the last commit."""
 
 
-class LeftOut:
+class TruncatedCommits:
     """Counts and logs the inputs that the commits of a component leave out."""
 
     def __init__(self, component: str, counters: Counters) -> None:
