@@ -17,8 +17,6 @@ METADATA_LIMIT: Final = 3_800  # Kafka keeps 4,096 bytes a partition unless set 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A commit of one partition."""
-
     offset: int  # everything before it was folded, and its notices were delivered
     rebuild_from: int  # where a new owner has to begin to fold, at most `offset`
     clock_ms: int  # the ledger's clock; the notices of what expired up to it were delivered

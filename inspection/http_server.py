@@ -128,7 +128,6 @@ class HttpServer:
         self._server.should_exit = True
 
     def _serve(self) -> Coroutine[Any, Any, None]:
-        """Serves until `_stop`."""
         return self._server.serve([self._socket])
 
     def _run(self) -> None:

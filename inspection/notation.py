@@ -57,7 +57,6 @@ def parse_root(text: str) -> int:
 
 
 def show_root(root: int) -> str:
-    """A root or an edge as logs show it."""
     return f"{root:0{_HEX_DIGITS}x}"
 
 

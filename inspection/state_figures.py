@@ -31,7 +31,6 @@ class StateFigures(TypedDict):
 
 
 def state_figures(manifest: Manifest, component: Component, stats: StateStats | None) -> StateFigures | None:
-    """The figures of a component's state; None if it has none."""
     state = getattr(component, "state", None)
     if state is None:
         return None
@@ -47,7 +46,6 @@ def state_figures(manifest: Manifest, component: Component, stats: StateStats | 
 
 
 def restore_figures(stats: StateStats) -> RestoreFigures | None:
-    """The restore that runs; None if none does."""
     if not stats.restoring:
         return None
     return {

@@ -192,7 +192,6 @@ class Catalogue:
             time.sleep(_LOOK_SECONDS)
 
     def problems(self, specs: list[TopicSpec]) -> list[TopicsError]:
-        """Problems of the topics; empty if they match the manifest."""
         existing = self.topics()
         allowed = self.allowed(spec.name for spec in specs if spec.name not in existing)
         configs = self._configs([spec.name for spec in specs if existing.get(spec.name) == spec.partitions])
@@ -223,7 +222,6 @@ class Catalogue:
             self._write(topology, None, control_key(topology))
 
     def set_control(self, topology: str, control: Control) -> None:
-        """Requests a state of a topology."""
         self._write(topology, control.to_json(), control_key(topology))
 
     def controls(self) -> dict[str, Control]:

@@ -65,7 +65,6 @@ class ControlReader:
             self.control = self._last
 
     def close(self) -> None:
-        """Ends its consumer."""
         self._tail.close()
 
     def _take(self, message: Message) -> None:

@@ -91,7 +91,6 @@ class GroupConsumer:
         return sum(self._monitor.unread.values())
 
     def unread_of(self, topic: str, partition: int, *, is_paused: bool) -> int:
-        """As `unread`, for one partition."""
         known = self._monitor.unused if is_paused else self._monitor.unread
         return known.get((topic, partition), 0)
 
@@ -156,7 +155,6 @@ class GroupConsumer:
         return messages
 
     def failure(self, error: KafkaError, topic: str | None = None) -> BrokerError:
-        """The error of a consumer that cannot continue."""
         topic = topic or self._name
         return access_refused(error, topic, self._group, self._role) or BrokerError(
             f"reading {topic} cannot continue: {error.str()}; check that it exists, and the brokers. A "

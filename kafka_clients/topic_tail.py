@@ -34,7 +34,6 @@ class TopicTail:
 
     @property
     def at_end(self) -> bool:
-        """Whether the ends of all partitions were reached."""
         return self._reader is not None and self._reader.ended.keys() >= self.positions.keys()
 
     @property

@@ -46,12 +46,10 @@ class RootColumns:
 
     @property
     def tuples(self) -> int:
-        """How many tuples these are."""
         return len(self.roots) if self.starts is None else len(self.starts) - 1
 
     @property
     def counts(self) -> Rows:
-        """How many roots each tuple has."""
         return np.ones(len(self.roots), np.intp) if self.starts is None else np.diff(self.starts)
 
     def spread(self, column: IdColumn) -> IdColumn:
@@ -59,7 +57,6 @@ class RootColumns:
         return column if self.starts is None else np.repeat(column, self.counts)
 
     def take(self, rows: Rows) -> "RootColumns":
-        """The roots of some of the tuples."""
         if self.starts is None:
             return RootColumns(self.roots[rows], None)
         begins = self.starts[rows]
@@ -71,7 +68,6 @@ class RootColumns:
 
 
 def concatenated(several: Sequence[RootColumns]) -> RootColumns:
-    """The roots of the tuples of several, in order."""
     if len(several) == 1:
         return several[0]
     roots = np.concatenate([each.roots for each in several])
@@ -94,7 +90,6 @@ class AnchorColumns(RootColumns):
 
     @classmethod
     def none(cls, tuples: int) -> "AnchorColumns":
-        """The anchors of tuples that belong to no tree."""
         return cls(NO_IDS, np.zeros(tuples + 1, np.intp))
 
     @classmethod

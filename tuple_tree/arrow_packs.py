@@ -60,8 +60,6 @@ _QUICK: Final[dict[str, Callable[[Sequence[Any]], Any]]] = {
 
 
 class ArrowColumn(Column):
-    """The values of one field, and its column."""
-
     def __init__(self, name: str, avro_type: Any) -> None:
         super().__init__(name, avro_type)
         self.field = pa.field(name, _TYPES[self._type.arrow], nullable=self._nullable)

@@ -25,8 +25,6 @@ STATE_CODECS: Final = ("json", "avro")  # of the values of a state: any tool can
 
 
 class Frozen(BaseModel):
-    """A part of a manifest."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

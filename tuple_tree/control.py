@@ -20,7 +20,6 @@ _VERSION: Final = 1
 
 
 def control_key(topology: str) -> bytes:
-    """The key of the record of a topology."""
     return f"{topology}{_KEY_END}".encode()
 
 

@@ -37,7 +37,6 @@ class IdentityColumns:
 
     @classmethod
     def none(cls, tuples: int) -> "IdentityColumns":
-        """The columns of tuples without an identity."""
         return cls(np.full(tuples, NO_POSITION, np.uint64), np.zeros(tuples, np.uint64))
 
     @classmethod
@@ -56,7 +55,6 @@ class IdentityColumns:
         return cls(column[:tuples], column[tuples:] if len(column) > tuples else np.zeros(tuples, np.uint64))
 
     def part(self, begin: int, end: int) -> "IdentityColumns":
-        """The identities of consecutive tuples."""
         return IdentityColumns(self.positions[begin:end], self.paths[begin:end])
 
     def spread(self, counts: NDArray[np.intp]) -> "IdentityColumns":

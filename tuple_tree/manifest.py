@@ -192,7 +192,6 @@ class Manifest(Frozen):
 
     @property
     def has_transactions(self) -> bool:
-        """Whether a bolt works in transactions."""
         return self.guarantee == "exactly_once" or any(bolt.state is not None for bolt in self.bolts)
 
     @property

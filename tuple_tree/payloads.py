@@ -79,11 +79,9 @@ class LocalCodec:
         return row
 
     def batch(self, data: Any) -> Any:
-        """See `PackCodec.batch`."""
         return self._codec.batch(data)  # type: ignore[union-attr]
 
     def readable(self, batch: Any) -> tuple[list[Values], Mapping[int, WireError]]:
-        """See `PackCodec.readable`."""
         return self._codec.readable(batch)  # type: ignore[union-attr]
 
     def encode(self, rows: Any) -> bytes:

@@ -45,14 +45,11 @@ def metric_field(
 
 
 def metric_fields(kind: type[Any]) -> dict[str, Metric]:
-    """Field → metric."""
     return {each.name: each.metadata[METRIC] for each in fields(kind) if METRIC in each.metadata}
 
 
 @dataclass(frozen=True, slots=True)
 class StatsRecord:
-    """A process at a moment."""
-
     kind: Kind
     name: str  # of its component; `acker` for an acker worker
     host: str

@@ -75,7 +75,6 @@ class Shuffle:
         return [((turn + part) % tasks, slice(begin, end)) for part, (begin, end) in enumerate(pairwise([0, *ends]))]
 
     def _next_turns(self, rows: int) -> list[int]:
-        """How many of the next turns each task has."""
         tasks, begin = self._tasks, self._at
         rounds, rest = divmod(rows, len(tasks))
         self._at = (begin + rest) % len(tasks)

@@ -71,8 +71,6 @@ def number_check(fields: Sequence[Field], *, is_single: bool) -> Callable[[Any],
 
 
 class ValueField:
-    """A field of a value."""
-
     def __init__(self, name: str, kind: Any, codec: str) -> None:
         self._name, self._kind, self._is_json = name, kind, codec == "json"
         self._column = Column(name, kind)

@@ -306,7 +306,6 @@ def task_of(state: StateManifest, key: bytes, tasks: int) -> int:
 
 
 def is_system(key: bytes) -> bool:
-    """Whether a record is one of the SDK, and no key of the state."""
     return key.startswith(SYSTEM_PREFIX)
 
 

@@ -54,7 +54,6 @@ class DashboardServer(HttpServer):
 
     @property
     def address(self) -> str:
-        """The address to open, with the token."""
         return f"{self.origin}{PAGE}?token={self._token}"
 
 

@@ -106,7 +106,6 @@ class Source:
         return self._of(topology).latest()[1].get(component, nothing)
 
     def findings(self, topology: str) -> JsonObject:
-        """The findings of a snapshot, and its `checked`."""
         latest = self._of(topology).latest()[0]
         return {"findings": latest["findings"], "verdict": latest["verdict"], **latest["checked"]}
 
@@ -115,7 +114,6 @@ class Source:
         return self._of(topology).failures()
 
     def dead_letters(self, topology: str) -> Sequence[JsonObject]:
-        """The latest dead letters, the latest first."""
         return self._of(topology).dead_letters.read()
 
     def trace(self, topology: str, root: int, ended_ms: int | None) -> JsonObject:

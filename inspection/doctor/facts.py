@@ -29,7 +29,6 @@ class TopologyFacts:
 
     @property
     def manifest(self) -> Manifest:
-        """As published."""
         return self.observed.manifest
 
 

@@ -134,7 +134,6 @@ def check_states(facts: TopologyFacts) -> Iterator[Finding]:
 
 
 def _changed_sources(written: About, ids: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    """The source topics whose ids differ from the ids in a changelog, and how each changed."""
     sources = {
         spout: {name: ids.get(name, id_) for name, id_ in topics.items()} for spout, topics in written.sources.items()
     }

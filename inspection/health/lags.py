@@ -13,8 +13,6 @@ Place = tuple[str, int]  # topic, partition
 
 
 class GroupLag(NamedTuple):
-    """The lag of a group on a partition."""
-
     done: int  # offsets
     lag: int
 
@@ -47,7 +45,6 @@ class LagReadings:
 
 
 def lag_changes_between(seconds: float, first: Lags, last: Lags) -> tuple[LagChange, ...]:
-    """The changes of lags that are in both readings."""
     return tuple(
         LagChange(group, *place, seconds, before.lag, after.lag, max(0, after.done - before.done))
         for (group, place), after in last.items()

@@ -75,7 +75,6 @@ class Observation:
 
     @cached_property
     def readers(self) -> Mapping[str, Component]:
-        """Group → the component that reads in it."""
         return {component_group(self.topology, each.name): each for each in self.manifest.heads}
 
     @property
@@ -103,7 +102,6 @@ class Observation:
         return any(component.external for component in self.manifest.components)
 
     def lag(self, group: str) -> int:
-        """The lag of a group."""
         return sum(each.after for each in self.lag_changes if each.group == group)
 
     def timeout_s(self, bolt: str) -> float:
@@ -121,7 +119,6 @@ class Observation:
         return self.timeout_s(head) + limits_ms / 1000
 
     def downstream(self, spout: str) -> list[BoltManifest]:
-        """The bolts that the trees of a spout reach."""
         return [
             bolt
             for bolt in self.manifest.bolts

@@ -140,8 +140,6 @@ class Outcome:
 
 @dataclass(slots=True)
 class RootRecords:
-    """All records of one root, in any order."""
-
     root: int
     nodes: list[Node] = field(default_factory=list)
     entries: list[LogEntry] = field(default_factory=list)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError
 
-from kafka_clients.producer import ServedProducer, ended_by
+from kafka_clients.producer import ServedProducer
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_settings import ack_producer_settings
 
@@ -56,10 +56,6 @@ class Sending:
         self._producer.client.produce(
             topic, value, key, _ANY_PARTITION, on_delivery=reported, headers=list(headers) or None
         )
-
-    def ended_by(self, reason: KafkaError) -> KafkaError | None:
-        """The fatal error of the producer that caused the error of a `send`; None if it can continue."""
-        return ended_by(lambda _seconds: 0, reason)
 
     def close(self) -> None:
         """Waits for the delivery of sent records, 5 seconds at most, and ends the thread."""

@@ -92,7 +92,6 @@ class KafkaReader:
 
     @property
     def metadata_room(self) -> int:
-        """How many bytes the metadata of a commit may have."""
         return self.member.metadata_room
 
     @property
@@ -159,7 +158,6 @@ class KafkaReader:
         return self.member.unread
 
     def unread_of(self, partition: int) -> int:
-        """As `unread`, for one partition."""
         return self.member.unread_of(self._topic, partition, is_paused=partition in self._paused)
 
     def _assign(self, partitions: list[TopicPartition]) -> None:

@@ -46,11 +46,9 @@ class KafkaSink:
         self.send_reported: Callable[[*Sending], Any] = self._acks.produce
 
     def send_record(self, *record: *Sending) -> None:
-        """Sends a record that a bolt writes."""
         self._record_producer().produce(*record)
 
     def send_records(self, *records: Any) -> None:
-        """Sends records that a bolt writes."""
         self._record_producer().produce_all(*records)
 
     def _record_producer(self) -> RecordProducer:

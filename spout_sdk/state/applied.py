@@ -123,7 +123,6 @@ class Applied:
 
     @property
     def has_changes(self) -> bool:
-        """Whether `changes` would return records."""
         self._sweep()
         return bool(self._noted or self._ended)
 
@@ -276,6 +275,5 @@ def _number_of(key: bytes, prefix: bytes, layout: Struct) -> int:
 
 
 def _numbers(positions: IdColumn, paths: IdColumn) -> list[int]:
-    """Each identity as one number."""
     pairs = zip(positions.tolist(), paths.tolist(), strict=True)
     return [position << _PATH_BITS | path for position, path in pairs]

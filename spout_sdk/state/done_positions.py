@@ -207,7 +207,6 @@ class _Reader:
             self._counts[topic] = len(described.partitions)
 
     def _keys(self, source: _Source) -> dict[int, Place]:
-        """The partition keys of a source."""
         numbers = owned_numbers({topic: self._counts[topic] for topic in source.topics}, 0, 1)
         return {source.index << PARTITION_BITS | number: (at.topic, at.partition) for at, number in numbers.items()}
 

@@ -50,11 +50,9 @@ class KnownDone:
         return (self._bounds.searchsorted(positions, "right") & 1).astype(bool)
 
     def has(self, position: int) -> bool:
-        """Whether a position is known to be done."""
         return bool(bisect_right(self._bound_list, position) & 1)
 
     def of(self, key: int) -> DoneSet:
-        """The messages of a partition that are known to be done."""
         bounds = self._of.get(key, _EMPTY).tolist()
         runs = list(zip(bounds[::2], bounds[1::2], strict=True))
         return DoneSet(runs[0][1], runs[1:]) if runs and runs[0][0] == 0 else DoneSet(0, runs)

@@ -218,6 +218,5 @@ class ProcessStates(StateBackend):
 
 
 def process_states(process: Process) -> StateBackend:
-    """The states of a component's process."""
     component: Any = process.topology.manifest.component(process.component)
     return StateBackend() if getattr(component, "state", None) is None else ProcessStates(process)

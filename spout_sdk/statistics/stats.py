@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from spout_sdk.errors import SpoutSdkError
@@ -96,7 +97,6 @@ NOT_FAILED: Final = MostFailed()
 
 
 def worst_of(failed: Iterable[MostFailed]) -> MostFailed:
-    """The one that has failed most often."""
     return max(failed, key=lambda each: each.times, default=NOT_FAILED)
 
 
@@ -242,47 +242,31 @@ class Stats(Counts):
 
     def merge(self, other: "Stats") -> "Stats":
         """The sum of two snapshots of different processes of a component."""
-        oldest = max(self, other, key=lambda each: each.oldest_input_seconds)
-        stalled = max(self, other, key=lambda each: each.stalled_seconds)
-        paused = max(self, other, key=lambda each: each.paused_seconds)
-        executing = max(self, other, key=lambda each: each.execute_seconds)
-        added = (
-            *(each.name for each in fields(Counts)),
-            "pending",
-            "retrying",
-            "unread",
-            "counters",
-            "task_executed",
-            "task_busy_ms",
-            "task_waiting",
-        )
+        added: dict[str, Any] = {name: _sum(getattr(self, name), getattr(other, name)) for name in _ADDED}
+        united: dict[str, Any] = {
+            name: tuple(sorted({*getattr(self, name), *getattr(other, name)})) for name in _UNITED
+        }
+        longest: dict[str, Any] = {}
+        for seconds, what in _LONGEST:
+            of = max(self, other, key=attrgetter(seconds))
+            longest |= {seconds: getattr(of, seconds), what: getattr(of, what)}
         return replace(
             self,
+            **added,
+            **united,
+            **longest,
             pids=self.pids + other.pids,
-            tasks=tuple(sorted({*self.tasks, *other.tasks})),
             sources=other.sources or self.sources,
-            most_failed=worst_of((self.most_failed, other.most_failed)),
             settings=other.settings or self.settings,
-            programs=tuple(sorted({*self.programs, *other.programs})),
-            control=tuple(sorted({*self.control, *other.control})),
-            oldest_input=oldest.oldest_input,
-            oldest_input_seconds=oldest.oldest_input_seconds,
-            paused_seconds=paused.paused_seconds,
-            paused_by=paused.paused_by,
-            stalled_seconds=stalled.stalled_seconds,
-            stalled_by=stalled.stalled_by,
-            execute_seconds=executing.execute_seconds,
-            execute_at=executing.execute_at,
+            most_failed=worst_of((self.most_failed, other.most_failed)),
             state=merged_states(self.state, other.state),
-            **{name: _sum(getattr(self, name), getattr(other, name)) for name in added},
         )
 
     def retired(self) -> "Stats":
         """The statistics after the process has ended: counts, without pids, tasks and open inputs."""
-        ended = replace(self, pids=(), tasks=(), pending=0, unread=0, task_waiting={})
-        ended = replace(ended, retrying=0, programs=(), control=(), paused_seconds=0.0, paused_by="", state=None)
-        ended = replace(ended, execute_seconds=0.0, execute_at="", most_failed=NOT_FAILED)
-        return replace(ended, oldest_input="", oldest_input_seconds=0.0, stalled_by="", stalled_seconds=0.0)
+        gauges = ("pids", "pending", "retrying", "unread", "task_waiting", "most_failed", "state")
+        names = (*gauges, *_UNITED, *(name for pair in _LONGEST for name in pair))
+        return replace(self, **{name: getattr(_EMPTY, name) for name in names})
 
     def to_dict(self) -> dict[str, Any]:
         """The snapshot as an object for JSON; a latency is bucket → count. `state` only if it has one."""
@@ -334,6 +318,16 @@ class Stats(Counts):
 
 
 _EMPTY: Final = Stats("")
+# How the statistics of processes become those of their component: sums, unions, and the longest time with its text.
+_TASKS: Final = ("task_executed", "task_busy_ms", "task_waiting")
+_ADDED: Final = (*(each.name for each in fields(Counts)), "pending", "retrying", "unread", "counters", *_TASKS)
+_UNITED: Final = ("tasks", "programs", "control")
+_LONGEST: Final = (
+    ("oldest_input_seconds", "oldest_input"),
+    ("paused_seconds", "paused_by"),
+    ("stalled_seconds", "stalled_by"),
+    ("execute_seconds", "execute_at"),
+)
 
 
 def _sum(left: Any, right: Any) -> Any:

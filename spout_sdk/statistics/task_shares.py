@@ -121,8 +121,6 @@ class _Task:
 
 
 class TaskShares:
-    """The shares of one bolt's tasks."""
-
     def __init__(self, tasks: int) -> None:
         self._tasks = [_Task() for _ in range(tasks)]
         self._all = self._busy = 0.0  # seconds in which tasks always had work, and their busy seconds in them

@@ -22,7 +22,6 @@ class OpenWindows:
         keys[key] = None
 
     def remove(self, key: bytes, closes_at: int) -> None:
-        """Removes a window that is no longer open."""
         self._keys[closes_at].pop(key, None)
 
     def due(self, watermark: int, most: int) -> list[bytes]:
@@ -66,12 +65,10 @@ class Sessions:
 
 
 def window_key(key: bytes, start: int) -> bytes:
-    """The key of a window in the state: the key of its tuples, and its start."""
     return b"%b%b%d" % (key, SEPARATOR, start)
 
 
 def split_key(key: bytes) -> tuple[bytes, int]:
-    """Splits the key of a window into the key of its tuples and its start."""
     of_tuples, _, start = key.rpartition(SEPARATOR)
     return of_tuples, int(start)
 

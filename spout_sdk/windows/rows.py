@@ -42,7 +42,6 @@ class CollectedRows:
         self._next = 0
 
     def begin(self, store: Store) -> None:
-        """Continues with a restored store."""
         self._store = store
         for record, _, _ in store.items(ROW_PREFIX):
             time, number, key = record.removeprefix(ROW_PREFIX).split(SEPARATOR, 2)
@@ -96,7 +95,6 @@ class CollectedRows:
 
 
 def key_of_row(record: bytes) -> bytes:
-    """The key of the tuples of a row, from the key of its record."""
     return record.removeprefix(ROW_PREFIX).split(SEPARATOR, 2)[2]
 
 

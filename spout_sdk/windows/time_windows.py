@@ -39,7 +39,6 @@ class TimeWindows:
 
     @classmethod
     def of(cls, spec: WindowSpec) -> "TimeWindows":
-        """The windows of a specification."""
         if spec.count is not None:
             return cls(spec.count, spec.every_count or spec.count, 0)
         length = spec.seconds if spec.gap is None else spec.gap

@@ -182,7 +182,6 @@ class WindowState(TaskState):
         return None if stored is None else self.values.loaded(stored)
 
     def merged(self, key: bytes, window: TimeWindow, value: Any) -> Change:
-        """The change of a window by the value of several tuples."""
         table, of_window = self.table, self._of_window(key, window.start)
         is_new = table.current(of_window) is None
         if not is_new:
