@@ -56,7 +56,6 @@ def gather_facts(
     """Gathers all facts of a cluster.
 
     Args:
-        kafka: librdkafka properties.
         wanted: a topology's name; None for all that are published.
         declared: the manifest of the topology's code, if that is known.
         watch_s: how long lag and clocks are watched, in seconds.

@@ -194,9 +194,7 @@ def component_role(
     """The role of a component and of the bolts that are chained to it, which run in its processes.
 
     Args:
-        manifest: the manifest of the topology.
         name: the name of the component, which is not a chained bolt.
-        source: the source topics of a spout.
         targets: the topics to which it and its chained bolts write as `KafkaBolt`s; `targets_of` returns them.
         upstream: spout → its source topics. A bolt with a state reads the committed offsets of the spouts upstream.
     """

@@ -24,9 +24,7 @@ class ControlReader:
     A process that may not read `acker.topologies` runs as if there were no record, and logs that.
 
     Args:
-        topology: its name.
         component: that of this process, in whose group's name it reads.
-        kafka: librdkafka properties.
 
     Attributes:
         control: the last record; None until the topic was read to its end, so that a spout of a paused topology emits

@@ -37,7 +37,6 @@ class GroupConsumer:
     exception that crosses librdkafka's callbacks loses its type and its place.
 
     Args:
-        settings: librdkafka properties.
         name: the topic that it reads, or a description, for logs and errors.
         instance: name of our static member of the group.
         is_new_instance: whether no process had that name before.

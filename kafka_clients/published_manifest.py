@@ -20,9 +20,7 @@ class PublishedManifest:
     """Reads the manifest of a topology in `acker.topologies`; for one thread. It joins no group, and never waits.
 
     Args:
-        topology: its name.
         component: that of this process, in whose group's name it reads.
-        kafka: librdkafka properties.
 
     Attributes:
         manifest: what was published last; None if it cannot be read, or is not published.

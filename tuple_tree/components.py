@@ -32,8 +32,6 @@ class Subscription(Frozen):
     """A subscription of a bolt to a stream of a component.
 
     Attributes:
-        source: the component that emits.
-        stream: one of its streams.
         grouping: how the receiving task is picked.
         fields: what a fields or partial key grouping groups by.
     """

@@ -132,7 +132,6 @@ class Manifest(Frozen):
         Args:
             by: the task that wrote the fail, `component/task`. The head of a chain writes those of its chained bolts,
                 whose text begins with their own task.
-            message: of the fail.
         """
         begin, is_chained, text = message.partition(": ")
         inner = begin.partition("/")[0]

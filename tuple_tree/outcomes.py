@@ -76,8 +76,6 @@ class OutcomesOf:
     """Recognises the outcomes of a spout in a topic to which others may write as well.
 
     Attributes:
-        topology: its topology.
-        spout: its name.
         is_alone: whether no other spout writes to the topic. Only then records without headers count: version
             0.2 and earlier ones have written none.
     """
@@ -91,8 +89,6 @@ class OutcomesOf:
         """The outcomes of a spout in its topic.
 
         Args:
-            manifest: of its topology.
-            spout: its name.
             published: topology → its manifest, of all that are published; anything else in place of one that cannot
                 be read. None if they are not known.
         """

@@ -40,8 +40,6 @@ def differences(own: Manifest, published: Manifest, component: str | None = None
     restarted one after another.
 
     Args:
-        own: the manifest of the code.
-        published: what is published.
         component: the one that runs; None for all.
     """
     names = [each.name for each in own.components] if component is None else [component]

@@ -210,11 +210,7 @@ class About:
     """The description of a changelog: the record with the key `ABOUT_KEY` in each of its partitions.
 
     Attributes:
-        topology: its name.
         bolt: the bolt whose state it is.
-        key: the fields of the key.
-        value: the fields of the value, and its codec.
-        is_single: as in the manifest.
         sources: by `KafkaSpout` whose messages reach the state: topic → its id, in the order in which the spout names
             them. Positions are of these.
         spouts: all spouts of the topology, in order: a position has the index of its spout.

@@ -51,10 +51,8 @@ class Observation:
     """A topology as its processes and its groups report it.
 
     Attributes:
-        manifest: as published.
         snapshot: the figures of its processes; all of its components have no process where no statistics are known.
         lag_changes: lags of groups, over some seconds.
-        open_messages: of the sources of its spouts.
         members: group → members; None without a DESCRIBE ACL. Empty if groups were not described: then the processes
             with statistics count.
         control: its requested state; what follows from that is not a finding, see `verdict.EXPECTED`.

@@ -104,11 +104,8 @@ def outcome_of(
     is a dead letter, or if the message has a later dead letter.
 
     Args:
-        reader: reads the topic.
         parts: ranges of offsets to search, one after the other, until an outcome is found.
         around: the offsets of the partitions near which it is expected.
-        message: the message.
-        topic: its outcomes.
         has_letter_since: whether the message has a dead letter that is not older than a time, in milliseconds since
             the epoch.
     """

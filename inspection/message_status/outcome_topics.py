@@ -35,8 +35,6 @@ class OutcomeTopic:
         """The topic of a spout's outcomes; None if it writes none.
 
         Args:
-            manifest: of its topology.
-            spout: its name.
             published: topology → its manifest, of all that are published.
             topics: topic → its number of partitions.
         """

@@ -51,7 +51,6 @@ def status(
     """The status of a message of a topology's source; give its key or its position.
 
     Args:
-        topology: name of a published topology.
         kafka: librdkafka properties, at least `bootstrap.servers`.
         key: the key; the newest message with it counts.
         offset: `TOPIC/PARTITION/OFFSET`; without the topic if the topology reads only one.
@@ -102,9 +101,7 @@ class StatusReader:
         """The newest message with a key, or with `every` the newest `MOST`; a status for each spout that reads it.
 
         Args:
-            key: as in the source topic.
             since_ms: not older than that, by the timestamps of the records, in milliseconds since the epoch.
-            topic: only of this one.
             every: whether older ones are wanted; this reads all partitions from `since_ms` on.
         """
         spouts = self._spouts.read(topic)

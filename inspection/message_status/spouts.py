@@ -30,7 +30,6 @@ class SourceSpout:
     """A spout, and the topics for which its group has committed offsets.
 
     Attributes:
-        manifest: of the spout.
         topics: topic → its number of partitions.
         partitions: the same of all topics of the cluster.
         done: source partition → its done set, by the commit.

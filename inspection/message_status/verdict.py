@@ -38,7 +38,6 @@ class SourceMessage:
     """A message of a spout's source.
 
     Attributes:
-        topic, partition, offset: its position.
         key: its key; None if it has none, or is no longer in its topic.
         at_ms: the timestamp of its record, in milliseconds since the epoch; None if it is no longer in its topic.
     """
@@ -100,7 +99,6 @@ class Evidence:
         failure: its last failure by the notices.
         chain: the bolts chained to the spout.
         begin: the first offset of the partition.
-        requested: the requested state of the topology.
     """
 
     done: DoneSet | None

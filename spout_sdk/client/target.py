@@ -24,8 +24,6 @@ class Target:
         topic: a topic that it reads, to which the client writes.
         reads: the topic of the outcomes that the client reads.
         has_answers: whether that topic is `{topology}.answers`; otherwise it is the topic of the spout's outcomes.
-        codec: the codec of the outcomes.
-        ack_partitions: the number of ack partitions of the topology.
         topic_key: the `tuple_tree.positions.topic_key` of `topic`.
     """
 

@@ -23,9 +23,6 @@ class Absence:
     """Checks that a bolt has returned `DELETE`, or None where its state may be null, and not forgotten to return.
 
     Args:
-        bolt: the bolt.
-        component: its name.
-        value: the fields of the values of its state.
         is_single: whether a value is that of the one field alone.
     """
 

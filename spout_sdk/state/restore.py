@@ -38,7 +38,6 @@ class RestoreProgress:
 
     Attributes:
         tasks: the tasks whose states are restored.
-        records: number of records read.
         bytes: size of their keys and values.
         seconds: time since the restore began.
         left: number of offsets that are not read yet; a compacted partition has fewer records than offsets.
@@ -64,13 +63,8 @@ class Restorer:
     """Restores the states of a bolt's tasks in a process; for one thread.
 
     Args:
-        bolt: name of a bolt with a state.
         directory: directory of the stores of all topologies; None for stores in memory.
         on_progress: called several times a second while a changelog is read.
-        clock: monotonic seconds.
-
-    Attributes:
-        topic: the changelog.
     """
 
     def __init__(

@@ -33,9 +33,7 @@ class TaskState:
 
     Attributes:
         topic: the changelog; the partition is the number of the task.
-        keys: codec of keys.
         key_fields: names of the fields of a key, by component and stream that the bolt receives.
-        value: the fields of a value.
         is_single: whether a value is the value of the only field, and not a `dict`.
         absence: checks what `update` returns in place of a value.
         table: the values; set by `begin`.

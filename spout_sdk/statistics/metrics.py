@@ -40,7 +40,6 @@ class ComponentCollector(Collector):
     """Collects metrics from the latest snapshots of components.
 
     Args:
-        manifest: the manifest of the topology.
         latest: returns the latest snapshot of each component; called at every scrape, in the server's thread.
     """
 

@@ -80,7 +80,6 @@ class _Task:
 
         Args:
             run: the process and its run; totals begin again with another one.
-            now: monotonic seconds.
             totals: since the start of the process: seconds, executed tuples, and busy seconds.
             waiting: number of tuples in the inbox that are not executed.
             sharing: number of tasks of the process, which take turns.

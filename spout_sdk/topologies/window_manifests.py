@@ -58,8 +58,6 @@ def results_spouts(
     """Bolt → the spout that reads the results of its closed windows, if a bolt subscribes to them.
 
     Args:
-        topology: the name of the topology.
-        bolts: the bolts, each with its declared subscriptions.
         made: name of a component → its instance or class.
         timeout_ms: message timeout of the spouts, in milliseconds.
         max_pending: largest number of open trees of a task of the spouts.

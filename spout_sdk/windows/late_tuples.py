@@ -25,10 +25,6 @@ class LateTuples:
 
     Args:
         stream: the stream that they are emitted to; None to log them.
-
-    Attributes:
-        stream: as given.
-        fields: the names of the fields of the stream.
     """
 
     def __init__(self, context: TaskContext, stream: str | None) -> None:

@@ -21,7 +21,6 @@ def log_waiting(by: str, windows: int, seconds: float, held_back_by: Sequence[in
 
     Args:
         by: component and task.
-        windows: the number of open windows.
         seconds: for how long the watermark has not advanced.
         held_back_by: partition keys.
         spouts: the names of all spouts, in the order of the manifest.
