@@ -89,10 +89,6 @@ class GroupConsumer:
         """Records that wait to be read, as far as was known when the client last reported."""
         return sum(self._monitor.unread.values())
 
-    def unread_of(self, topic: str, partition: int, *, is_paused: bool) -> int:
-        known = self._monitor.unused if is_paused else self._monitor.unread
-        return known.get((topic, partition), 0)
-
     def subscribe(self, topic: str, on_assign: Rebalance, on_revoke: Rebalance, on_lost: Rebalance) -> None:
         """Joins the group; the callbacks are called while the consumer is read or closed.
 

@@ -135,7 +135,7 @@ class ExactlyOnce(DeliveryGuarantee):
         try:
             self._sink.commit(positions, place)
         except RolledBackError as error:
-            self._reader.metadata_refused(error, commits.values())
+            self._reader.transaction_refused(error, commits.values())
             raise
         ended = self._clock()
         # If processes wait for cores, the input is idle after each turn of this process, and each commit costs brokers

@@ -27,8 +27,8 @@ Partitions = Callable[[Sequence[int]], None]
 """Called with partition numbers."""
 
 
-class KafkaReader:
-    """The records of one topic, of the partitions that the group gives to this process.
+class KafkaReader(GroupConsumer):
+    """A member of a group that reads one topic, of the partitions that the group gives to this process.
 
     Args:
         from_end: True to start every assigned partition at its high watermark, whatever was committed.
@@ -52,47 +52,38 @@ class KafkaReader:
         instance: str | None = None,
         is_new_instance: bool = False,
     ) -> None:
-        settings = {**_AHEAD, **consumer_settings(kafka, group, instance)}
-        every = STATISTICS_MS if from_end else _INBOX_STATISTICS_MS
-        self.member = GroupConsumer(
-            settings,
+        super().__init__(
+            {**_AHEAD, **consumer_settings(kafka, group, instance)},
             topic,
             instance,
             is_new_instance=is_new_instance,
             recoverable=(RolledBackError,),
-            statistics_ms=every,
+            statistics_ms=STATISTICS_MS if from_end else _INBOX_STATISTICS_MS,
         )
-        self._client = self.member.client
-        self.leave, self.close, self.read = self.member.leave, self.member.close, self.member.read
         self._topic = topic
-        self._group = group
         self._from_end = from_end
         self._paused: set[int] = set()
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._on_lost = on_lost
-        self.member.subscribe(topic, self._assign, self._revoke, self._take_away)
+        self.subscribe(topic, self._assign, self._revoke, self._take_away)
 
     def commit(self, commits: Mapping[int, Commit]) -> None:
         """Commits by partition in the background, if they have changed since the last commit."""
-        self.member.commit_changed(self.positions(commits))
+        self.commit_changed(self.positions(commits))
 
     def commit_now(self, commits: Mapping[int, Commit], seconds: float) -> bool:
         """Commits by partition, waits, and returns whether the commit is known to have succeeded.
 
         A failure is logged, and the records that it covers are read again.
         """
-        return not commits or self.member.commit_and_wait(self.positions(commits), seconds)
+        return not commits or self.commit_and_wait(self.positions(commits), seconds)
 
-    def metadata_refused(self, error: RolledBackError, commits: Iterable[Commit]) -> None:
+    def transaction_refused(self, error: RolledBackError, commits: Iterable[Commit]) -> None:
         """Limits the metadata of later commits, if the metadata of a transaction was too large."""
         reason = error.__cause__
         if isinstance(reason, KafkaException) and reason.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
-            self.member.metadata_refused(len(each.metadata) for each in commits)
-
-    @property
-    def metadata_room(self) -> int:
-        return self.member.metadata_room
+            self.metadata_refused(len(each.metadata) for each in commits)
 
     @property
     def place_in_group(self) -> Any:
@@ -100,9 +91,9 @@ class KafkaReader:
 
         Kafka does not check the group of a transaction that names neither member nor generation.
         """
-        place = self._client.consumer_group_metadata()
+        place = self.client.consumer_group_metadata()
         # Checked afterwards: a member that was removed is a member again only after a poll of this thread.
-        if not self._client.memberid():
+        if not self.client.memberid():
             raise RolledBackError(f"this process is no longer a member of group {self._group}")
         return place
 
@@ -112,7 +103,7 @@ class KafkaReader:
         Waits for a transaction that may still commit them; raises `RolledBackError` if no broker answers in time.
         """
         try:
-            offsets = self._client.committed(self._places(partitions), timeout=ANSWER_SECONDS)
+            offsets = self.client.committed(self._places(partitions), timeout=ANSWER_SECONDS)
         except KafkaException as error:
             raise RolledBackError(
                 f"the committed offsets of {self._topic} are not known: {error.args[0].str()}"
@@ -128,46 +119,43 @@ class KafkaReader:
         try:
             for each in offsets:
                 if each.offset < 0:
-                    each.offset, _ = watermarks(self._client, each, ANSWER_SECONDS)
+                    each.offset, _ = watermarks(self.client, each, ANSWER_SECONDS)
         except KafkaException as error:
             raise RolledBackError(f"where {self._topic} begins is not known: {error.args[0].str()}") from error
         return offsets
 
     def pause(self, partitions: Iterable[int]) -> None:
         """Reads nothing more of partitions until `resume`, or until they are revoked and assigned again."""
-        self._client.pause(self._places(numbers := [*partitions]))
+        self.client.pause(self._places(numbers := [*partitions]))
         self._paused.update(numbers)
 
     def resume(self, partitions: Iterable[int]) -> None:
-        self._client.resume(self._places(numbers := [*partitions]))
+        self.client.resume(self._places(numbers := [*partitions]))
         self._paused.difference_update(numbers)
 
     def rewind(self, partitions: Sequence[int], offsets: Mapping[int, int]) -> None:
         """Reads assigned partitions again, from these offsets, or from the committed ones."""
         held = self._places(partitions)
-        self._client.incremental_unassign(held)
+        self.client.incremental_unassign(held)
         for each in held:
             each.offset = offsets.get(each.partition, OFFSET_INVALID)
-        self._client.incremental_assign(held)
-        self._client.resume(held)
+        self.client.incremental_assign(held)
+        self.client.resume(held)
         self._paused.difference_update(partitions)
 
-    @property
-    def unread(self) -> int:
-        """How many records are not read yet, by the last report of the client, which is at most a second old."""
-        return self.member.unread
-
     def unread_of(self, partition: int) -> int:
-        return self.member.unread_of(self._topic, partition, is_paused=partition in self._paused)
+        """Records of a partition that are not read yet, by the last report of the client."""
+        known = self._monitor.unused if partition in self._paused else self._monitor.unread
+        return known.get((self._topic, partition), 0)
 
     def _assign(self, partitions: list[TopicPartition]) -> None:
         if self._from_end:
             for partition in partitions:
-                _, partition.offset = watermarks(self._client, partition, ANSWER_SECONDS)
-        self.member.forget_commits()  # others may have committed meanwhile
-        self._client.incremental_assign(partitions)
+                _, partition.offset = watermarks(self.client, partition, ANSWER_SECONDS)
+        self.forget_commits()  # others may have committed meanwhile
+        self.client.incremental_assign(partitions)
         # A partition that was paused when it was revoked would come back paused.
-        self._client.resume(partitions)
+        self.client.resume(partitions)
         self._paused.difference_update(partition.partition for partition in partitions)
         self._on_assigned([partition.partition for partition in partitions])
 

@@ -6,7 +6,6 @@ bolts write, which linger because each has one tuple only.
 """
 
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from confluent_kafka import KafkaError
@@ -41,9 +40,12 @@ class KafkaSink:
         tuples = {**tuple_producer_settings(kafka, never_twice=never_twice), **callbacks}
         self._tuples = ServedProducer(tuples, self._end)
         self._acks = ServedProducer({**ack_producer_settings(kafka), **callbacks}, self._end)
-        # Not methods, because these would cost another call for each record.
-        self.send: Callable[[*Sending], Any] = self._tuples.produce
-        self.send_reported: Callable[[*Sending], Any] = self._acks.produce
+
+    def send(self, *record: *Sending) -> None:
+        self._tuples.produce(*record)
+
+    def send_reported(self, *record: *Sending) -> None:
+        self._acks.produce(*record)
 
     def send_record(self, *record: *Sending) -> None:
         self._record_producer().produce(*record)

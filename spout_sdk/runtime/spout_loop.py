@@ -51,7 +51,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             self._transactions = SpoutTransactions(self._component, *parts, clock=process.clock)
         self._environment = replace(
             self._environment,
-            open_source=lambda: KafkaSource(process.kafka, self._group, self._reader.member),
+            open_source=lambda: KafkaSource(process.kafka, self._group, self._reader),
             is_transactional=self._transactions is not None,
         )
         self._work = Stall(process.topology.longest_silence(process.component))

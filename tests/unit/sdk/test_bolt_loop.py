@@ -187,7 +187,7 @@ def test_an_error_that_ends_the_process_is_raised_although_another_callback_has_
 
     errors = [BrokerError("no session"), RolledBackError("a revoke")]
     for error in errors if is_first else reversed(errors):
-        reading.member._guarded(fail(error))(None, [])  # type: ignore[arg-type]
+        reading._guarded(fail(error))(None, [])  # type: ignore[arg-type]
     with pytest.raises(BrokerError, match="no session"):
         reading.read(1)
 
