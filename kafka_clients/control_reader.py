@@ -18,7 +18,7 @@ _PLACE: Final = (TOPOLOGIES_TOPIC, 0)
 logger = get_logger(__name__)
 
 
-class ControlReader:
+class ControlReader(TopicTail):
     """Reads the control record of a topology, for one thread; it joins no group, and never waits.
 
     A process that may not read `acker.topologies` runs as if there were no record, and logs that.
@@ -32,13 +32,13 @@ class ControlReader:
     """
 
     def __init__(self, topology: str, component: str, kafka: Mapping[str, Any]) -> None:
+        super().__init__({**kafka, **SMALL}, group=component_group(topology, component), role=component)
         self.control: Control | None = None
         self._component = component
         self._key = control_key(topology)
         self._last = Control()
         self._look_at = 0.0
-        self._tail = TopicTail({**kafka, **SMALL}, group=component_group(topology, component), role=component)
-        self._tail.read_from({_PLACE: 0})
+        self.read_from({_PLACE: 0})
 
     @property
     def state(self) -> ControlState | None:
@@ -52,18 +52,15 @@ class ControlReader:
         # Until it is known, a spout waits for it.
         self._look_at = 0.0 if self.control is None else now + LOOK_SECONDS
         try:
-            messages = self._tail.poll()
+            messages = self.poll()
         except (BrokerError, KafkaException) as error:
             self._run_without(error)
             return
         for message in messages:
             if message.key() == self._key:
                 self._take(message)
-        if self._tail.at_end:
+        if self.at_end:
             self.control = self._last
-
-    def close(self) -> None:
-        self._tail.close()
 
     def _take(self, message: Message) -> None:
         try:

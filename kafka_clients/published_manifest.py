@@ -16,7 +16,7 @@ _PLACE: Final = (TOPOLOGIES_TOPIC, 0)
 logger = get_logger(__name__)
 
 
-class PublishedManifest:
+class PublishedManifest(TopicTail):
     """Reads the manifest of a topology in `acker.topologies`; for one thread. It joins no group, and never waits.
 
     Args:
@@ -28,36 +28,32 @@ class PublishedManifest:
     """
 
     def __init__(self, topology: str, component: str, kafka: Mapping[str, Any]) -> None:
+        super().__init__({**kafka, **SMALL}, group=component_group(topology, component), role=component)
         self.manifest: Manifest | None = None
         self.is_read = True
         self._key = topology.encode()
         self._component = component
-        self._tail = TopicTail({**kafka, **SMALL}, group=component_group(topology, component), role=component)
         self._value: bytes | None = None
 
     def ask(self) -> None:
         """Begins to read the topic, from its beginning: it is compacted and small."""
         self._value, self.is_read = None, False
-        self._tail.read_from({_PLACE: 0})
+        self.read_from({_PLACE: 0})
 
     def look(self) -> None:
         """Reads what has come; a topic that cannot be read counts as one without this topology."""
         if self.is_read:
             return
         try:
-            for message in self._tail.poll():
+            for message in self.poll():
                 if message.key() == self._key:
                     self._value = message.value()
         except (BrokerError, KafkaException) as error:
             logger.warning("%s cannot read the published manifest: %s", self._component, error)
             self._end(None)
             return
-        if self._tail.at_end:
+        if self.at_end:
             self._end(self._value)
-
-    def close(self) -> None:
-        """Ends its consumer, if it has one."""
-        self._tail.close()
 
     def _end(self, value: bytes | None) -> None:
         self.is_read = True
@@ -66,4 +62,4 @@ class PublishedManifest:
         except ManifestError as error:
             logger.warning("%s cannot read the published manifest: %s", self._component, error)
             self.manifest = None
-        self._tail.read_from({})
+        self.read_from({})
