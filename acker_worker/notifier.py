@@ -26,11 +26,9 @@ from tuple_tree.messages import NoticeBatch, SpoutAddress, encode_notice_batch, 
 from tuple_tree.names import acks_topic, dead_letters_topic, notices_topic
 
 logger = get_logger(__name__)
-_RECHECK_SECONDS: Final = 5.0  # how long a spout task that does not exist is taken not to exist
-_AGAIN_SECONDS: Final = 0.5  # between two requests for one that may not exist
-_SURE_SECONDS: Final = (
-    5.0  # for how long brokers have to know no such topic: after a restart one may know less for a moment
-)
+_AGAIN_SECONDS: Final = 0.5  # between two requests for a spout task that may not exist
+_SURE_SECONDS: Final = 5.0
+"""For how long brokers have to know no such topic: after a restart one may know less for a moment."""
 _MOST_MISSING: Final = 10_000
 _LOOK_UP_SECONDS: Final = 2.0
 """How long a broker may take to list the topics, and how long it is not asked after it did not answer."""
@@ -50,8 +48,7 @@ class Notifier:
         self._catalogue = catalogue
         self._clock = clock
         self._topics: dict[str, int] = {}
-        # When each was first found missing, and when brokers were asked for it last.
-        self._missing: dict[SpoutAddress, tuple[float, float]] = {}
+        self._missing: dict[SpoutAddress, float] = {}  # since when brokers that answer do not know it
         self._waiting: deque[tuple[SpoutAddress, NoticeBatch]] = deque()
         self._ask_at = -math.inf
         self._failure: DeliveryError | None = None
@@ -103,28 +100,21 @@ class Notifier:
         """Whether the spout's topic is one of the topology's, and has that task; None if that is not certain."""
         if not spout.topic.startswith(self._notices_prefix):
             return False
-        if spout.task < self._topics.get(spout.topic, 0):
-            return True
         now = self._clock()
-        first, asked = self._missing.get(spout, (now, -math.inf))
-        is_sure = asked - first >= _SURE_SECONDS
-        if now - asked < (_RECHECK_SECONDS if is_sure else _AGAIN_SECONDS):
-            return False if is_sure else None
-        if now < self._ask_at:
-            return None
-        try:
-            self._topics = self._catalogue.topics(_LOOK_UP_SECONDS)
-        except BrokerUnreachableError as error:
-            logger.warning("%s: notices for %s wait, %s", self._acks_topic, spout.topic, error)
-            self._ask_at = self._clock() + _LOOK_UP_SECONDS
-            return None
+        if spout.task >= self._topics.get(spout.topic, 0) and now >= self._ask_at:
+            self._ask_at = now + _AGAIN_SECONDS
+            try:
+                self._topics = self._catalogue.topics(_LOOK_UP_SECONDS)
+            except BrokerUnreachableError as error:
+                logger.warning("%s: notices for %s wait, %s", self._acks_topic, spout.topic, error)
+                self._ask_at = self._clock() + _LOOK_UP_SECONDS
+                self._missing.clear()
         if spout.task < self._topics.get(spout.topic, 0):
             self._missing.pop(spout, None)
             return True
         if len(self._missing) >= _MOST_MISSING:
             self._missing.clear()
-        self._missing[spout] = (first, now)
-        return False if now - first >= _SURE_SECONDS else None
+        return None if now - self._missing.setdefault(spout, now) < _SURE_SECONDS else False
 
     def _undeliverable(self, spout: SpoutAddress, notice: NoticeBatch) -> None:
         detail = (
