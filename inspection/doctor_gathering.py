@@ -30,7 +30,7 @@ from local_kafka.java import find_java
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acks_topic, state_topic, tuples_topic
-from tuple_tree.outcomes import other_writers
+from tuple_tree.outcome_records import other_writers
 from tuple_tree.state_records import ABOUT_KEY, About
 from tuple_tree.topics import topic_specs
 

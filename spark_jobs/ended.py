@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.delivering import Positions
-from tuple_tree.outcomes import Outcome
+from tuple_tree.outcome_records import Outcome
 
 
 class Failed(NamedTuple):

@@ -25,7 +25,7 @@ from spark_jobs.outcomes import Outcomes
 from spark_jobs.source_reader import SourceReader
 from tuple_tree.components import OutcomesManifest
 from tuple_tree.manifest import Manifest
-from tuple_tree.outcomes import OutcomeRecord, failure_text, outcome_headers, outcome_stream
+from tuple_tree.outcome_records import OutcomeRecord, failure_text, outcome_headers, outcome_stream
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.positions import MAX_OFFSET
 

@@ -25,7 +25,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason, NoticeBatch
-from tuple_tree.outcomes import Outcome
+from tuple_tree.outcome_records import Outcome
 from tuple_tree.positions import OFFSET_BITS
 
 logger = get_logger("spark_jobs.spout")

@@ -85,7 +85,7 @@ from spout_sdk.windows.specs import WindowSpec, session, sliding, tumbling
 from spout_sdk.windows.time_windows import TimeWindow
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.messages import FailReason
-from tuple_tree.outcomes import OutcomeRecord, outcome_stream
+from tuple_tree.outcome_records import OutcomeRecord, outcome_stream
 from tuple_tree.routing import CustomGrouping
 from tuple_tree.streams import Stream, declare
 

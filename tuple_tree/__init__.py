@@ -11,7 +11,7 @@
 - `names`: what topologies, components and topics may be called.
 - `manifest`: what a topology is, as published in `acker.topologies`; `components`: its spouts and bolts; `topics`: its
   topics.
-- `answers`: the records of `{topology}.answers`, for clients that wait for the outcomes of messages.
+- `answer_records`: the records of `{topology}.answers`, for clients that wait for the outcomes of messages.
 - `routing`: which acker partition owns a root, which tasks receive which tuples; `shuffle`: tasks in turn, by shares.
 - `state_records`: keys and values of the changelog of a state; `state_zeros`: initial
   values; `state_fields`: the fields of values; `state_guarantees`: how often a message changes a state, in words.
@@ -23,7 +23,7 @@
 - `control`: pausing, draining and stopping a topology, as a record; `versions`: records that one of two versions of a
   topology cannot read.
 - `program`: the code of a topology, by its streams and groupings. `pages`: addresses of the documentation.
-- `outcomes`: what became of a spout's messages, as records of a topic.
+- `outcome_records`: what became of a spout's messages, as records of a topic.
 - `process_stats`: the statistics of a process, sent once a second; `latency`: durations; `timing`: time in loops.
 - `headers`: headers of dead letters and of traces.
 - `errors`: the base class of everything raised here.

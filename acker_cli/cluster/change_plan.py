@@ -8,7 +8,7 @@ from inspection.notation import counted, show_writers
 from tuple_tree.components import BoltManifest, Component, StateManifest, Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
-from tuple_tree.outcomes import other_writers
+from tuple_tree.outcome_records import other_writers
 from tuple_tree.pages import page
 from tuple_tree.program import are_strangers, fingerprint
 from tuple_tree.streams import Stream

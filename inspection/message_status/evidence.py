@@ -21,7 +21,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.ids import ID_BYTES
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason, decode_ack_batch, decode_notice_batch, failed_by_of
-from tuple_tree.outcomes import OutcomeRecord
+from tuple_tree.outcome_records import OutcomeRecord
 
 _PREFIX: Final = 5
 """The first bytes of a root, which it shares with those of the other attempts at its message."""

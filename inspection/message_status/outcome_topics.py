@@ -11,7 +11,7 @@ from kafka_clients.log_reader import Place
 from tuple_tree.components import OutcomesManifest
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
-from tuple_tree.outcomes import OutcomeRecord, OutcomesOf, outcome_stream
+from tuple_tree.outcome_records import OutcomeRecord, OutcomesOf, outcome_stream
 from tuple_tree.payloads import decode_tuples, payload_codec
 
 

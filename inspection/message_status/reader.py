@@ -27,7 +27,7 @@ from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import Place, Progress
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import acker_group, acks_topic, dead_letters_topic, notices_topic
-from tuple_tree.outcomes import OutcomeRecord
+from tuple_tree.outcome_records import OutcomeRecord
 from tuple_tree.routing import acker_partition
 
 _POSITION: Final = re.compile(r"(?:([^/]+)/)?([0-9]{1,9})/([0-9]{1,19})")

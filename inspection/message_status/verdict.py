@@ -12,7 +12,7 @@ from inspection.trace.records import State as TupleState
 from inspection.trace.tree import Status, Tree
 from tuple_tree.control import ControlState
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.outcomes import OutcomeRecord
+from tuple_tree.outcome_records import OutcomeRecord
 
 ACKED: Final = "acked"
 DEAD_LETTER: Final = "dead-letter"

@@ -6,7 +6,7 @@ from typing import Any
 
 from spout_sdk.errors import TopologyError
 from spout_sdk.records import Headers
-from tuple_tree.answers import answer_partition, kind_header, tree_key
+from tuple_tree.answer_records import answer_partition, kind_header, tree_key
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import answers_topic
 

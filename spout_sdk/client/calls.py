@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tuple_tree.outcomes import OutcomeRecord
+from tuple_tree.outcome_records import OutcomeRecord
 
 MOST_KEPT: Final = 100_000
 MOST_KEPT_BYTES: Final = 64 * 2**20

@@ -23,7 +23,7 @@ from spout_sdk.errors import (
     TooManyCallsError,
 )
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
-from tuple_tree.outcomes import Outcome, OutcomeRecord
+from tuple_tree.outcome_records import Outcome, OutcomeRecord
 
 _FULL_SECONDS: Final = 0.01
 

@@ -8,8 +8,8 @@ from spout_sdk.client.calls import Answered, Ended
 from spout_sdk.client.target import Target
 from spout_sdk.errors import TopicsError
 from spout_sdk.records import Record
-from tuple_tree.answers import kind_of, root_of_key
-from tuple_tree.outcomes import OutcomeRecord, outcome_stream
+from tuple_tree.answer_records import kind_of, root_of_key
+from tuple_tree.outcome_records import OutcomeRecord, outcome_stream
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, word_of_root
 

@@ -11,7 +11,7 @@ from spout_sdk.errors import AccessError, ClientError, TopicsError
 from tuple_tree.components import OutcomesCodec, OutcomesManifest, SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import answers_topic
-from tuple_tree.outcomes import OutcomesOf
+from tuple_tree.outcome_records import OutcomesOf
 from tuple_tree.positions import topic_key
 
 

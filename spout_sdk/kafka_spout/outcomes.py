@@ -17,10 +17,10 @@ from spout_sdk.errors import DeliveryError
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.records import Headers, Record
 from spout_sdk.spouts.spout_task import SpoutTask
-from tuple_tree.answers import answer_partition, kind_header, tree_key
+from tuple_tree.answer_records import answer_partition, kind_header, tree_key
 from tuple_tree.components import OutcomesManifest
 from tuple_tree.names import answers_topic
-from tuple_tree.outcomes import Outcome, OutcomeRecord, failure_text, outcome_headers, outcome_stream
+from tuple_tree.outcome_records import Outcome, OutcomeRecord, failure_text, outcome_headers, outcome_stream
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.positions import roots_of_words
 

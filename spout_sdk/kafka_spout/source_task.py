@@ -32,7 +32,7 @@ from spout_sdk.statistics.stats import MostFailed
 from tuple_tree.commit_metadata import REFRESH_SECONDS, Commit
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import WireError
-from tuple_tree.outcomes import Outcome
+from tuple_tree.outcome_records import Outcome
 from tuple_tree.positions import first_position, roots_of_words
 from tuple_tree.source_commits import SourceCommit
 

@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 from tests.contract.bolts import answering, line, writing
 from tests.contract.crashes import KEEPS, TIMEOUTS
 from tests.contract.scenario import REPLAYING, Part, Scenario, Scene, dies, feed
-from tuple_tree.answers import kind_of, root_of_key
+from tuple_tree.answer_records import kind_of, root_of_key
 from tuple_tree.manifest import Guarantee
 
 SPLIT: Final = line()[0]

@@ -18,7 +18,7 @@ from spout_sdk.state.stores import Store
 from tests.mutants.patches import fixed, mutant, register, replaces, wrapped
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.offsets import OffsetManager
-from tuple_tree.outcomes import OutcomesOf
+from tuple_tree.outcome_records import OutcomesOf
 from tuple_tree.state_records import ABOUT_KEY
 
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"

@@ -22,7 +22,7 @@ from tests.waiting import eventually
 from tuple_tree.components import BoltManifest, OutcomesCodec, OutcomesManifest, SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group
-from tuple_tree.outcomes import OutcomeRecord, outcome_stream
+from tuple_tree.outcome_records import OutcomeRecord, outcome_stream
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import Position, position_of, topic_key
 from tuple_tree.streams import Stream

@@ -21,9 +21,9 @@ from spout_sdk.client.target import Target
 from spout_sdk.testing import MemoryRecord, SimulatedCluster, SimulationError
 from tests.components import ByHand, Sink, source
 from tests.unit.sdk.memory import Bench, execute
-from tuple_tree.answers import kind_header, kind_of, root_of_key
+from tuple_tree.answer_records import kind_header, kind_of, root_of_key
 from tuple_tree.manifest import Guarantee, Manifest
-from tuple_tree.outcomes import outcome_headers
+from tuple_tree.outcome_records import outcome_headers
 
 GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 

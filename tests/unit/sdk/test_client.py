@@ -31,8 +31,8 @@ from spout_sdk.client.target import Target
 from spout_sdk.testing import MemoryBroker, SimulatedCluster
 from spout_sdk.testing.clients import MemoryClients
 from tests.waiting import eventually
-from tuple_tree.answers import kind_header, tree_key
-from tuple_tree.outcomes import OutcomesOf
+from tuple_tree.answer_records import kind_header, tree_key
+from tuple_tree.outcome_records import OutcomesOf
 from tuple_tree.positions import topic_key
 from tuple_tree.topics import TopicSpec
 

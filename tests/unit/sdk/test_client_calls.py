@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spout_sdk.client.calls import Answered, Call, Calls, Ended
-from tuple_tree.outcomes import OutcomeRecord
+from tuple_tree.outcome_records import OutcomeRecord
 
 
 def outcome(partition: int, offset: int, attempts: int = 1) -> OutcomeRecord:

@@ -23,7 +23,7 @@ from tests.unit.spark.outcomes_rig import KEY, ack, deliver, fail
 from tests.waiting import eventually
 from tuple_tree.components import OutcomesManifest
 from tuple_tree.errors import WireError
-from tuple_tree.outcomes import OutcomeRecord, OutcomesOf, outcome_stream
+from tuple_tree.outcome_records import OutcomeRecord, OutcomesOf, outcome_stream
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import MAX_OFFSET, OFFSET_BITS, Position
 

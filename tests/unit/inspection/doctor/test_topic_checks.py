@@ -20,7 +20,7 @@ from tests.manifests import chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.doctor.cases import manifest, partitions, summaries, topology, with_setting, with_topic
 from tuple_tree.components import OutcomesManifest
-from tuple_tree.outcomes import other_writers
+from tuple_tree.outcome_records import other_writers
 from tuple_tree.state_records import About
 
 ACKS, INBOX, NOTICES = "words.acks", "words.tuples.split", "words.notices.lines"

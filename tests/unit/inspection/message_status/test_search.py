@@ -19,7 +19,7 @@ from kafka_clients.log_reader import Place
 from spout_sdk.kafka_spout.partitions import owned_numbers
 from spout_sdk.records import MadeRecord
 from tuple_tree.components import OutcomesManifest
-from tuple_tree.outcomes import OutcomeRecord, OutcomesOf, outcome_stream
+from tuple_tree.outcome_records import OutcomeRecord, OutcomesOf, outcome_stream
 from tuple_tree.payloads import encode_tuples, payload_codec
 
 KEY = b"ORDER-4711"

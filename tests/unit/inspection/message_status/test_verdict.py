@@ -20,7 +20,7 @@ from tests.unit.inspection.forest import ROOT, SPOUT, Forest, line_of_words
 from tuple_tree.control import ControlState
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.messages import FailReason
-from tuple_tree.outcomes import OutcomeRecord
+from tuple_tree.outcome_records import OutcomeRecord
 
 OFFSET = 20
 MESSAGE = SourceMessage("orders", 3, OFFSET, b"ORDER-4711", 1_000)
