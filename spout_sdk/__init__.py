@@ -29,7 +29,7 @@ Folders, in the order in which a tuple passes through them:
 raised, drawn as a tree.
 """
 
-from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Failure, Spout
+from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook, TaskId
 from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.api.topology import Topology, load_topology
@@ -84,7 +84,7 @@ from spout_sdk.windows.bolt import Window, WindowCollector, WindowedBolt
 from spout_sdk.windows.specs import WindowSpec, session, sliding, tumbling
 from spout_sdk.windows.time_windows import TimeWindow
 from tuple_tree.latency import LatencyHistogram
-from tuple_tree.messages import FailReason
+from tuple_tree.messages import FailReason, Failure
 from tuple_tree.outcome_records import OutcomeRecord, outcome_stream
 from tuple_tree.routing import CustomGrouping
 from tuple_tree.streams import Stream, declare

@@ -48,6 +48,21 @@ class FailReason(IntEnum):
         return self.name.lower()
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a tuple tree failed.
+
+    Attributes:
+        reason: failed by a bolt, timed out, too old, or lost.
+        message: the message that the bolt gave; empty for the other reasons.
+        component: the bolt that failed it, or the spout whose `translate` raised; empty for the other reasons.
+    """
+
+    reason: FailReason
+    message: str = ""
+    component: str = ""
+
+
 def _no_ids() -> IdColumn:
     return NO_IDS
 

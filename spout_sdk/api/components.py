@@ -6,11 +6,10 @@ that waits for other services.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spout_sdk.api.needs import Needs
-from tuple_tree.messages import FailReason
+from tuple_tree.messages import Failure
 from tuple_tree.streams import Stream
 
 if TYPE_CHECKING:
@@ -20,21 +19,6 @@ if TYPE_CHECKING:
     from spout_sdk.bolts.basic_collector import BasicCollector
     from spout_sdk.bolts.collectors import OutputCollector
     from spout_sdk.spouts.spout_collector import SpoutCollector
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a tuple tree failed.
-
-    Attributes:
-        reason: failed by a bolt, timed out, too old, or lost.
-        message: the message that the bolt gave; empty for the other reasons.
-        component: the bolt that failed it, or the spout whose `translate` raised; empty for the other reasons.
-    """
-
-    reason: FailReason
-    message: str = ""
-    component: str = ""
 
 
 class AnySpout:

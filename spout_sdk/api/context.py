@@ -11,8 +11,8 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.streams import DEFAULT_STREAM
 
 if TYPE_CHECKING:
-    from spout_sdk.api.components import Failure
     from spout_sdk.api.tuples import Tuple
+    from tuple_tree.messages import Failure
 
 
 class TaskId(NamedTuple):

@@ -1,8 +1,8 @@
 """One task of a bolt, without I/O: records in, tuples and ack batches out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
@@ -132,6 +132,17 @@ class BoltTask(HeadTask):
         done = self.inputs.settled() if in_transaction else self.inputs.delivered()
         return None if done is None else Commit.of(done, most=room)
 
+    def commits(self, room: int, *, in_transaction: bool) -> Mapping[Any, Commit]:
+        """As of any task; none with `at_most_once`, which commits records before they are executed."""
+        manifest = self.topology.manifest
+        commit = self.commit(room, in_transaction=in_transaction) if in_transaction or manifest.acking else None
+        return {} if commit is None else {(tuples_topic(manifest.topology, self._component), self._task): commit}
+
+    @property
+    def progress_key(self) -> tuple[int, int, int] | None:
+        committable = self.committable
+        return None if committable is None else (committable, self.inputs.last_started, self.open_inputs)
+
     def resume(self, offset: int, metadata: str | None) -> None:
         """Continues from a committed offset and its metadata, before the first record is read.
 
@@ -147,7 +158,6 @@ class BoltTask(HeadTask):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether each open input can be read again: no effect would be repeated, and no untracked tuple lost."""
         return self.inputs.is_repeatable and not self.chain.has_untracked
 
     @property

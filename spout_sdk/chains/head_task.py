@@ -1,7 +1,8 @@
 """The base of the tasks of a group: their sessions, and flushes of what they and their chained bolts send."""
 
-from collections.abc import Sequence
-from typing import Final
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from spout_sdk.api.topology import Topology
 from spout_sdk.chains.chain import Chain
@@ -12,6 +13,7 @@ from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.emitting.task import LINGER_SECONDS, Task
 from spout_sdk.errors import BrokerError, DeliveryError
 from spout_sdk.records import Sink, TaskEnvironment
+from tuple_tree.commit_metadata import Commit
 from tuple_tree.messages import SESSION_BYTES, SpoutAddress
 from tuple_tree.names import acks_topic
 
@@ -27,6 +29,7 @@ class HeadTask(Task):
     """
 
     chain: Chain
+    inputs: InputOffsets  # none of a spout
 
     def __init__(
         self,
@@ -82,6 +85,33 @@ class HeadTask(Task):
             self._since = now
         elif now - self._since >= LINGER_SECONDS:
             self.flush()
+
+    @property
+    @abstractmethod
+    def progress_key(self) -> Any:
+        """A value that changes whenever the progress of the task changes; None without any."""
+
+    @abstractmethod
+    def commits(self, room: int, *, in_transaction: bool) -> Mapping[Any, Commit]:
+        """The next commits, by topic and partition: inputs that are done, and delivered if not `in_transaction`.
+
+        `room` is the largest size of the metadata of each, in bytes.
+        """
+
+    def committed(self) -> None:
+        """Called when the result of the last `commits` is committed."""
+
+    def note_done(self) -> None:
+        """Prepares the commit after the next one."""
+
+    def release(self) -> None:
+        """Prepares the last commit: the task ends."""
+        self.note_done()
+
+    @property
+    @abstractmethod
+    def is_repeatable(self) -> bool:
+        """Whether each open input can be read again: no effect would be repeated, and no untracked tuple lost."""
 
     def execute_untracked(self, until: float) -> None:
         """Executes the chain until about `until`, if untracked tuples wait in it.

@@ -1,6 +1,5 @@
 """Delivery guarantees.
 
-- `delivery_guarantees`: when a bolt's offsets are committed; `exactly_once`: in transactions.
-- `spout_transactions`: transactions of a spout with chained bolts.
+- `delivery_guarantees`: when the progress of tasks is committed; `exactly_once`: in transactions.
 - `transactional_sink`: the transactions of exactly once.
 """

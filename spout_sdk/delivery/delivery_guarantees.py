@@ -1,8 +1,8 @@
-"""Delivery guarantees of a bolt: when its process commits which of its inputs are done.
+"""Delivery guarantees: when a process commits the progress of its tasks, in an inbox or in the topics of a spout.
 
-At least once: after the inputs are acked and the acks delivered. At most once: before they are executed. Exactly once
-(`exactly_once`): in a transaction with everything that was sent. A commit is the set of done inputs: an offset, and in
-its metadata the done inputs after it, which no later owner executes again. See ADR 32.
+At least once: after the inputs are acked and the acks delivered. At most once: before they are executed or emitted.
+Exactly once (`exactly_once`): in a transaction with everything that was sent. A commit is the set of done inputs: an
+offset, and in its metadata the done inputs after it, which no later owner executes again. See ADR 32 and ADR 45.
 """
 
 import time
@@ -16,13 +16,13 @@ from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.chains.head_task import HeadTask, open_sessions
 from spout_sdk.errors import BrokerError, RolledBackError
-from spout_sdk.kafka.kafka_reader import KafkaReader
+from spout_sdk.kafka.kafka_reader import Commits, KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink
 from spout_sdk.kafka.truncated_commits import TruncatedCommits
 from spout_sdk.records import Clock
 from spout_sdk.state.process_states import StateBackend
 from spout_sdk.statistics.stats import Counters
-from tuple_tree.commit_metadata import Commit
+from tuple_tree.commit_metadata import REFRESH_SECONDS, Commit
 
 logger = get_logger("spout_sdk.delivery")
 
@@ -36,16 +36,14 @@ _NOTE_SECONDS: Final = 0.1  # before a commit, acks of tuples whose records are 
 _TUPLES_A_COMMITTED_READ: Final = 10_000
 
 
-def flush_tasks(sink: KafkaSink, tasks: Sequence[HeadTask], component: str) -> float:
-    """Flushes tasks, and waits for the delivery, `FLUSH_SECONDS` at most; returns the seconds left."""
-    deadline = time.monotonic() + FLUSH_SECONDS
+def flush_tasks(sink: KafkaSink, tasks: Sequence[HeadTask], component: str, deadline: float) -> None:
+    """Flushes tasks, and waits for the delivery until a deadline."""
     for _ in range(2):  # a tuple that is not delivered fails its trees, and the fails have to be sent as well
         for task in tasks:
             task.flush()
         undelivered = sink.flush(max(0.0, deadline - time.monotonic()))
     if undelivered:
         logger.warning("%s: %d records were not delivered in time", component, undelivered)
-    return deadline - time.monotonic()
 
 
 def first_offsets(records: Sequence[Message]) -> dict[int, int]:
@@ -54,11 +52,11 @@ def first_offsets(records: Sequence[Message]) -> dict[int, int]:
 
 
 class DeliveryGuarantee:
-    """The delivery guarantee of a process: commits the offsets of its inputs with the reader, and the sink's records.
+    """The delivery guarantee of a process: commits the progress of its tasks with the reader, and the sink's records.
 
     `tasks` is the live mapping of the tasks of the process. The loop calls the methods in its thread. Each may raise
     `RolledBackError`; then all tasks are dropped, `roll_back` is called, and new tasks continue from the committed
-    offsets.
+    offsets. `open`, `admit` and `set_back` are for inboxes: a spout reads its topics itself.
     """
 
     tuples_a_read = _TUPLES_A_READ
@@ -69,7 +67,7 @@ class DeliveryGuarantee:
         component: str,
         sink: Any,
         reader: KafkaReader,
-        tasks: Mapping[int, BoltTask],
+        tasks: Mapping[int, HeadTask],
         counters: Counters,
         states: StateBackend | None = None,
         clock: Clock = time.monotonic,
@@ -84,6 +82,7 @@ class DeliveryGuarantee:
         self._failures: list[str] = []  # why commits have failed since the last one that succeeded
         self._new: dict[int, BoltTask] = {}  # tasks that have no record yet
         self._left_out = TruncatedCommits(component, counters)
+        self._refresh_at = clock() + REFRESH_SECONDS
 
     def open(self, tasks: Mapping[int, BoltTask]) -> None:
         """Opens the sessions of assigned tasks, before they are prepared, and waits until they are delivered."""
@@ -120,8 +119,8 @@ class DeliveryGuarantee:
             task.flush()
 
     def release(self, partitions: Sequence[int]) -> None:
-        """Sends the last output of cleaned-up tasks before they are revoked, waits for the delivery, and commits."""
-        flush_tasks(self._sink, [self._tasks[partition] for partition in partitions], self._component)
+        """Sends the last output of tasks before they are revoked, waits for the delivery, and commits."""
+        raise NotImplementedError
 
     def drop(self, partitions: Sequence[int]) -> None:
         """Forgets tasks that another process has already, or whose process fails."""
@@ -157,12 +156,19 @@ class DeliveryGuarantee:
         for partition in partitions:
             self._new.pop(partition, None)
 
-    def _commits(self, partitions: Iterable[int], *, in_transaction: bool = False) -> dict[int, Commit]:
+    def _commits(self, partitions: Iterable[int], *, in_transaction: bool = False) -> Commits:
         room = self._reader.metadata_room
-        found = {at: self._tasks[at].commit(room, in_transaction=in_transaction) for at in partitions}
-        commits = {at: commit for at, commit in found.items() if commit is not None}
+        each = [self._tasks[at].commits(room, in_transaction=in_transaction) for at in partitions]
+        commits = {at: commit for commits in each for at, commit in commits.items()}
         self._left_out.note(commits.values())
         return commits
+
+    def _is_refresh(self, now: float) -> bool:
+        """Whether unchanged commits are due, which a broker would forget otherwise."""
+        if now < self._refresh_at:
+            return False
+        self._refresh_at = now + REFRESH_SECONDS
+        return True
 
 
 class AtLeastOnce(DeliveryGuarantee):
@@ -181,7 +187,7 @@ class AtLeastOnce(DeliveryGuarantee):
             is_noted = self._note_at >= self._commit_at
             self._commit_at = now + _COMMIT_SECONDS
             self._note_at = self._commit_at - _NOTE_SECONDS
-            self._reader.commit(self._commits(self._tasks))
+            self._reader.commit(self._commits(self._tasks), again=self._is_refresh(now))
             if not is_noted:  # no tick came between, as with a slow bolt: the acks are part of the next commit
                 self._note()
         elif now >= self._note_at:
@@ -193,27 +199,35 @@ class AtLeastOnce(DeliveryGuarantee):
             task.note_done()
 
     def release(self, partitions: Sequence[int]) -> None:
-        tasks = [self._tasks[partition] for partition in partitions]
+        tasks, deadline = [self._tasks[partition] for partition in partitions], time.monotonic() + FLUSH_SECONDS
         for task in tasks:
-            task.note_done()
-        seconds = flush_tasks(self._sink, tasks, self._component)
-        # Commits all offsets, because an asynchronous commit may still fail.
+            task.release()
+        try:
+            flush_tasks(self._sink, tasks, self._component, deadline)
+        finally:
+            if self._commit_now(partitions, max(1.0, deadline - time.monotonic())):
+                for task in tasks:
+                    task.committed()
+            self._forget(partitions)
+
+    def _commit_now(self, partitions: Sequence[int], seconds: float) -> bool:
+        """Commits all progress of tasks, because a commit in the background may still fail."""
         while True:
             room = self._reader.metadata_room
-            is_done = self._reader.commit_now(self._commits(partitions), max(1.0, seconds))
+            is_done = self._reader.commit_now(self._commits(partitions), seconds)
             if is_done or self._reader.metadata_room == room:
-                break
-        self._forget(partitions)
+                return is_done
 
 
-class AtMostOnce(DeliveryGuarantee):
-    """Commits records before they are executed: records may be lost, and none is executed twice."""
+class AtMostOnce(AtLeastOnce):
+    """Commits inputs before they are executed: they may be lost, and none is executed twice.
+
+    `admit` commits records of an inbox. A spout commits what it reads before it emits that; its progress is what it
+    may have emitted.
+    """
 
     tuples_a_read = _TUPLES_A_COMMITTED_READ
     commits_first = True
-
-    def open(self, tasks: Mapping[int, BoltTask]) -> None:
-        open_sessions(self._sink, list(tasks.values()))
 
     def admit(self, records: Sequence[Message]) -> None:
         """Commits the offsets past these records, and waits for that.
@@ -221,25 +235,25 @@ class AtMostOnce(DeliveryGuarantee):
         Raises:
             RolledBackError: if the commit is not known to have succeeded; the records must not be executed then.
         """
-        offsets = self._known({record.partition(): (record.offset() or 0) + 1 for record in records})
-        if not self._reader.commit_now(_bare(offsets), FLUSH_SECONDS):
-            raise RolledBackError(f"the offsets of tasks {sorted(offsets)} could not be committed")
+        offsets = {record.partition(): (record.offset() or 0) + 1 for record in records}
+        if not self._commit_inbox(offsets):
+            raise RolledBackError(f"the offsets of tasks {sorted(self._known(offsets))} could not be committed")
         self._failures.clear()
 
     def set_back(self, records: Sequence[Message]) -> None:
         """Commits the offsets of unexecuted records, so that a clean stop and a task that moves lose nothing."""
-        offsets = self._known(first_offsets(records))
-        if not self._reader.commit_now(_bare(offsets), FLUSH_SECONDS):
+        offsets = first_offsets(records)
+        if not self._commit_inbox(offsets):
             logger.warning(
                 "%s: up to %d records of tasks %s are lost: their offsets were committed before they were executed, "
                 "and could not be set back",
-                *(self._component, len(records), sorted(offsets)),
+                *(self._component, len(records), sorted(self._known(offsets))),
                 extra=EACH,
             )
 
     def discard(self, records: Sequence[Message], tuples: int, partitions: Sequence[int]) -> None:
         """Sends emitted tuples, and logs lost inputs: their offsets are committed, so no process reads them again."""
-        for partition in self._known(dict.fromkeys(partitions, 0)):
+        for partition in self._known(partitions):
             with suppress(BrokerError):  # of a producer that cannot continue, which `tick` raises
                 self._tasks[partition].flush()
         if records or tuples:
@@ -257,10 +271,9 @@ class AtMostOnce(DeliveryGuarantee):
         finally:
             self.set_back(records)
 
-    def _known(self, offsets: Mapping[Any, int]) -> dict[int, int]:
-        return {at: offset for at, offset in offsets.items() if at in self._tasks}
+    def _commit_inbox(self, offsets: Mapping[Any, int]) -> bool:
+        commits = {self._reader.place(each): Commit(offsets[each], "") for each in self._known(offsets)}
+        return self._reader.commit_now(commits, FLUSH_SECONDS)
 
-
-def _bare(offsets: Mapping[int, int]) -> dict[int, Commit]:
-    """Commits of offsets alone."""
-    return {at: Commit(offset, "") for at, offset in offsets.items()}
+    def _known(self, partitions: Iterable[Any]) -> list[int]:
+        return [each for each in partitions if each in self._tasks]

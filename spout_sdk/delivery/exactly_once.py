@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import Message
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import OpenInputsError, RolledBackError
-from tuple_tree.commit_metadata import Commit
+from spout_sdk.kafka.kafka_reader import positions
 from tuple_tree.manifest import Guarantee
 
 logger = get_logger("spout_sdk.delivery")
@@ -21,17 +21,18 @@ _PAUSE_OF_COMMITS: Final = 4  # between commits of an idle process, as a multipl
 
 
 class ExactlyOnce(DeliveryGuarantee):
-    """Commits a process's tuples, ack batches, dead letters and input offsets in one transaction of all its tasks.
+    """Commits a process's tuples, ack batches, dead letters and progress in one transaction of all its tasks.
 
     The transaction ends when it is old enough, or when the input is idle and the last one has not just ended; but only
-    if no input that will be read again can have had an effect (see `InputOffsets`).
+    if no input that will be read again can have had an effect (see `InputOffsets`). A message of a spout whose tuples
+    all stay in the chain is done when the chain has acked it; ackers follow the trees of other messages.
     """
 
     _sink: TransactionalSink
 
     def __init__(self, *process: Any, **settings: Any) -> None:
         super().__init__(*process, **settings)
-        self._committed: Any = {}  # the value of `_done` at the last commit
+        self._committed: dict[int, Any] = {}  # the value of `_progress` at the last commit
         self._since: float | None = None
         self._idle_commit_at = 0.0
 
@@ -52,8 +53,10 @@ class ExactlyOnce(DeliveryGuarantee):
 
     def tick(self, now: float) -> None:
         super().tick(now)
+        if self._is_refresh(now):
+            self._committed.clear()
         if self._since is None:
-            if self._sink.is_used or self._states.have_changes or self._done() != self._committed:
+            if self._sink.is_used or self._states.have_changes or self._progress() != self._committed:
                 self._since = now
         elif now - self._since >= INTERVAL_SECONDS:
             self._commit_if_whole(now)
@@ -91,7 +94,7 @@ class ExactlyOnce(DeliveryGuarantee):
         self._counters.rollbacks += 1
         super().roll_back(why)
         self._abort()
-        self._committed = {}
+        self._committed.clear()
 
     def close(self) -> None:
         """Aborts the open transaction, so that readers do not wait for its timeout."""
@@ -101,12 +104,9 @@ class ExactlyOnce(DeliveryGuarantee):
     def _commit_if_whole(self, now: float) -> None:
         if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
             return
-        self._raise_open_inputs()
-
-    def _raise_open_inputs(self) -> None:
-        """Raises `OpenInputsError` if open inputs of a task prevent the commit."""
         for partition, task in self._tasks.items():
-            fits = not getattr(task.commit(self._reader.metadata_room, in_transaction=True), "left_out", 0)
+            commits = task.commits(self._reader.metadata_room, in_transaction=True)
+            fits = not any(commit.left_out for commit in commits.values())
             if not (fits and task.is_repeatable):
                 oldest, seconds = task.inputs.oldest_open, self._sink.timeout / 2
                 raise OpenInputsError(self._component, partition, oldest, seconds, fits=fits)
@@ -116,24 +116,24 @@ class ExactlyOnce(DeliveryGuarantee):
         for task in self._tasks.values():
             task.execute_untracked(self._clock() + _UNTRACKED_SECONDS)
             task.flush()
-        done = self._done()
-        if not (self._sink.is_used or self._states.have_changes) and done == self._committed:
+        progress = self._progress()
+        if not (self._sink.is_used or self._states.have_changes) and progress == self._committed:
             # The task that made it wait may have moved to another process.
             self._since = None
             return True
         if not self._is_whole:
             return False
-        commits = self._all_commits()
+        commits = self._commits(self._tasks, in_transaction=True)
         if any(commit.left_out for commit in commits.values()):
             return False
         # Read first: if another process gets the tasks and commits from now on, the group fences this process.
         place = self._reader.place_in_group
         # Emits of a tick may precede all input. Without an offset, the group would not fence their transaction.
-        positions = self._positions(commits)
+        offsets = positions(commits) if commits else self._reader.starts(tuple(self._tasks))
         began = self._clock()
         self._states.write(self._sink)
         try:
-            self._sink.commit(positions, place)
+            self._sink.commit(offsets, place)
         except RolledBackError as error:
             self._reader.transaction_refused(error, commits.values())
             raise
@@ -142,11 +142,12 @@ class ExactlyOnce(DeliveryGuarantee):
         # as much as hundreds of tuples.
         self._idle_commit_at = ended + _PAUSE_OF_COMMITS * (ended - began)
         self._states.committed()
-        self._committed = done
+        self._committed = progress
         self._since = None
         self._failures.clear()
         self._counters.transactions += 1
-        self._has_committed()
+        for task in list(self._tasks.values()):
+            task.committed()
         return True
 
     def _abort(self) -> None:
@@ -158,23 +159,10 @@ class ExactlyOnce(DeliveryGuarantee):
         """Whether no open input has had an effect: after the commit each can be processed again without duplicates."""
         return all(task.is_repeatable for task in self._tasks.values())
 
-    def _all_commits(self) -> dict[Any, Commit]:
-        return self._commits(self._tasks, in_transaction=True)
-
-    def _positions(self, commits: Mapping[Any, Commit]) -> list[TopicPartition]:
-        """The positions that are committed with the transaction, at least one."""
-        return self._reader.positions(commits) if commits else self._reader.starts(tuple(self._tasks))
-
-    def _has_committed(self) -> None:
-        """Called after a commit."""
-
-    def _done(self) -> Any:
-        """The progress of each task that has read a record: committable and last offset, number of open inputs."""
-        return {
-            at: (task.committable, task.inputs.last_started, task.open_inputs)
-            for at, task in self._tasks.items()
-            if task.committable is not None
-        }
+    def _progress(self) -> dict[int, Any]:
+        """The progress of each task that has any."""
+        keys = {at: task.progress_key for at, task in self._tasks.items()}
+        return {at: key for at, key in keys.items() if key is not None}
 
     def _forget(self, partitions: Sequence[int]) -> None:
         super()._forget(partitions)

@@ -26,6 +26,14 @@ _INBOX_STATISTICS_MS: Final = 1_000  # between two reports of unread records, wh
 Partitions = Callable[[Sequence[int]], None]
 """Called with partition numbers."""
 
+Commits = Mapping[Any, Commit]
+"""Commits by topic and partition."""
+
+
+def positions(commits: Commits) -> list[TopicPartition]:
+    """Converts commits to the type of the client."""
+    return [TopicPartition(topic, at, each.offset, each.metadata) for (topic, at), each in commits.items()]
+
 
 class KafkaReader(GroupConsumer):
     """A member of a group that reads one topic, of the partitions that the group gives to this process.
@@ -68,16 +76,16 @@ class KafkaReader(GroupConsumer):
         self._on_lost = on_lost
         self.subscribe(topic, self._assign, self._revoke, self._take_away)
 
-    def commit(self, commits: Mapping[int, Commit]) -> None:
-        """Commits by partition in the background, if they have changed since the last commit."""
-        self.commit_changed(self.positions(commits))
+    def commit(self, commits: Commits, *, again: bool = False) -> None:
+        """Commits in the background what has changed since the last commit, or all with `again`."""
+        self.commit_changed(positions(commits), again=again)
 
-    def commit_now(self, commits: Mapping[int, Commit], seconds: float) -> bool:
-        """Commits by partition, waits, and returns whether the commit is known to have succeeded.
+    def commit_now(self, commits: Commits, seconds: float) -> bool:
+        """Commits, waits, and returns whether the commit is known to have succeeded.
 
         A failure is logged, and the records that it covers are read again.
         """
-        return not commits or self.commit_and_wait(self.positions(commits), seconds)
+        return not commits or self.commit_and_wait(positions(commits), seconds)
 
     def transaction_refused(self, error: RolledBackError, commits: Iterable[Commit]) -> None:
         """Limits the metadata of later commits, if the metadata of a transaction was too large."""
@@ -112,6 +120,10 @@ class KafkaReader(GroupConsumer):
             if each.error is not None:
                 raise RolledBackError(f"the committed offset of {self._topic} is not known: {each.error.str()}")
         return offsets
+
+    def place(self, partition: int) -> tuple[str, int]:
+        """Topic and number of a partition."""
+        return self._topic, partition
 
     def starts(self, partitions: Sequence[int]) -> list[TopicPartition]:
         """The offsets from which partitions are read: the committed ones, or the first if none is committed."""
@@ -166,13 +178,6 @@ class KafkaReader(GroupConsumer):
         numbers = [partition.partition for partition in partitions]
         logger.warning("partitions %s of %s were lost to others", numbers, self._topic)
         self._on_lost(numbers)
-
-    def positions(self, commits: Mapping[int, Commit]) -> list[TopicPartition]:
-        """Converts commits by partition to the type of the client."""
-        return [
-            TopicPartition(self._topic, partition, commit.offset, commit.metadata)
-            for partition, commit in commits.items()
-        ]
 
     def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition) for partition in partitions]

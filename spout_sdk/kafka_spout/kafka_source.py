@@ -18,6 +18,7 @@ from kafka_clients.group_consumer import GroupConsumer, first_error
 from kafka_clients.log_reader import watermarks
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, TopicsError, UnsupportedVersionError
+from spout_sdk.kafka.kafka_reader import positions
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings, watching_client
 from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
@@ -101,13 +102,9 @@ class KafkaSource:
             if each.offset >= 0
         }
 
-    def commit(self, commits: Mapping[SourcePartition, Commit], *, again: bool = False) -> None:
-        """Commits in the background the offsets that differ from the last commit, or all with `again`."""
-        self._member.commit_changed(_positions(commits), again=again)
-
     def commit_now(self, commits: Mapping[SourcePartition, Commit]) -> bool:
         """Commits, waits, and returns whether it succeeded; a failure is logged."""
-        return self._member.commit_and_wait(_positions(commits), ANSWER_SECONDS)
+        return self._member.commit_and_wait(positions(commits), ANSWER_SECONDS)
 
     @property
     def metadata_room(self) -> int:
@@ -208,10 +205,6 @@ def _read(offset: int, metadata: str | None) -> SourceCommit:
         return SourceCommit.read(offset, metadata)
     except CommitError as error:
         raise UnsupportedVersionError(str(error)) from error
-
-
-def _positions(commits: Mapping[SourcePartition, Commit]) -> list[TopicPartition]:
-    return [TopicPartition(*at, commit.offset, commit.metadata) for at, commit in commits.items()]
 
 
 class PositionReader:

@@ -7,7 +7,6 @@ from operator import methodcaller
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.api.components import Failure
 from spout_sdk.errors import EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.read_ahead import Run
 from spout_sdk.kafka_spout.spout import KafkaSpout, KafkaTuple
@@ -16,7 +15,7 @@ from spout_sdk.spouts.row_emitter import RowEmitter
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.errors import ENDS_PROCESS, WireError, describe
 from tuple_tree.headers import trace_context
-from tuple_tree.messages import FailReason
+from tuple_tree.messages import FailReason, Failure
 from tuple_tree.positions import MAX_OFFSET
 from tuple_tree.streams import DEFAULT_STREAM
 

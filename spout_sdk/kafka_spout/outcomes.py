@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError
 
-from spout_sdk.api.components import Failure
 from spout_sdk.errors import DeliveryError
 from spout_sdk.kafka_spout.partitions import OwnedPartitions
 from spout_sdk.records import Headers, Record
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.answer_records import answer_partition, kind_header, tree_key
 from tuple_tree.components import OutcomesManifest
+from tuple_tree.messages import Failure
 from tuple_tree.names import answers_topic
 from tuple_tree.outcome_records import Outcome, OutcomeRecord, failure_text, outcome_headers, outcome_stream
 from tuple_tree.payloads import encode_tuples, payload_codec
@@ -92,18 +92,12 @@ class OutcomeWriter:
         """Notes the failure of a message, which is delivered again or given up."""
         self._failures[key] = failure
 
-    def acked(self, keys: Sequence[int]) -> None:
-        """Ends acked messages, except messages that a transaction has ended before."""
-        ended = [key for key in keys if key in self._open]
-        for key, root in zip(ended, self._roots(ended), strict=True):
-            self.ended(key, "acked", root=root)
-
-    def marked(self, key: int, failure: Failure) -> None:
-        """Ends a message whose tree was fully processed, with a tuple that became a dead letter."""
-        if key in self._open:
-            self.failed(key, failure)
-            (root,) = self._roots([key])
-            self.ended(key, "dead-letter", root=root)
+    def acked(self, keys: Sequence[int], failure: Failure | None) -> None:
+        """Ends messages whose trees were fully processed; `failure` is that of a tuple that became a dead letter."""
+        for key, root in zip(keys, self._roots(keys), strict=True):
+            if failure is not None:
+                self.failed(key, failure)
+            self.ended(key, "acked" if failure is None else "dead-letter", root=root)
 
     def ended(self, key: int, outcome: Outcome, reason: str = "", text: str = "", *, root: int | None = None) -> None:
         """Writes the outcome of a message.

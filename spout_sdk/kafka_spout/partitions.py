@@ -115,6 +115,7 @@ class OwnedPartition:
     Attributes:
         inherited_to: after the last message that an earlier owner may have emitted.
         read_to: after the last message that was emitted.
+        buffered_to: after the last message that was read.
         may_emit_to: messages before this offset may be emitted without another commit.
     """
 
@@ -146,52 +147,80 @@ class OwnedPartition:
         self._failures = {at: count for at, count in committed.done.failures.items() if at >= start}
         self._own_failures: dict[int, int] = {}
         self.read_to = start
-        self.may_emit_to = self._emitted_to = self.inherited_to
+        self.may_emit_to = self._reserved_to = self.inherited_to
+        self.buffered_to = self._committed_to = start
         self._ahead, self._extended_at = LEAST_AHEAD, 0.0
         self.is_paused = False
         # The done set that transactions have committed; None without transactions.
-        self.committed: DoneSet | None = committed.done if is_transactional else None
+        self._done: DoneSet | None = committed.done if is_transactional else None
+        self._next = committed  # the result of the last `next_commit`
         self._first_attempt = first_attempt  # the first one that no earlier owner has used
-        self._reserved = RESERVED
+        self._attempts = self._reserved_attempts = RESERVED
         self._word = position_word(Position(spout, number, 0))
         self.first_word = self._word | first_attempt  # the `position_word` of the first delivery of offset 0
 
     @property
     def next_attempt(self) -> int:
         """The first attempt that a next owner may use."""
-        return (self._first_attempt + self._reserved) % MAX_ATTEMPTS
+        return (self._first_attempt + self._reserved_attempts) % MAX_ATTEMPTS
 
     @property
     def commit(self) -> SourceCommit:
-        """The commit of messages that are done, or were emitted if trees are not tracked."""
+        """The commit of messages that are done, or may be emitted if trees are not tracked."""
         if not self._is_replayed:
-            return self.commit_of(DoneSet(self.read_to))
+            return self._commit_of(DoneSet(self._reserved_to))
         committable: int = self.offsets.committable  # type: ignore[assignment]
-        return self.commit_of(DoneSet(committable, self.offsets.runs, failures=self._failures))
+        return self._commit_of(DoneSet(committable, self.offsets.runs, failures=self._failures))
 
     @property
     def reservation(self) -> SourceCommit:
         """A commit of reserved attempts and offsets, without messages that are done in the open transaction."""
-        return self.commit if self.committed is None else self.commit_of(self.committed)
+        return self.commit if self._done is None else self._commit_of(self._done)
 
-    def commit_of(self, done: DoneSet) -> SourceCommit:
-        """A commit with a done set, the reserved attempts and the reserved offsets."""
-        return SourceCommit(done, self.next_attempt, self._begin, self._emitted_to if self._is_replayed else 0)
+    def _commit_of(self, done: DoneSet) -> SourceCommit:
+        return SourceCommit(done, self.next_attempt, self._begin, self._reserved_to if self._is_replayed else 0)
+
+    def next_commit(self) -> SourceCommit:
+        """The `commit`; `committed` is called when it is committed."""
+        self._next = self.commit
+        return self._next
+
+    def committed(self) -> None:
+        """Notes that the last result of `next_commit` is committed."""
+        if self._done is not None:
+            self._done = self._next.done
+        self._committed_to = self._next.offset
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether messages that were read must not be emitted without another commit."""
+        return self.may_emit_to < self.buffered_to
 
     def extend(self, to: int, now: float) -> None:
-        """Takes the offsets before `to`, and about as many as it emits in a second; `extended` allows to emit them."""
-        is_fast = now < self._extended_at + AHEAD_SECONDS
-        self._ahead = min(2 * self._ahead, MOST_AHEAD) if is_fast else max(self._ahead // 2, LEAST_AHEAD)
-        self._emitted_to = max(self._emitted_to, to + self._ahead)
-        self._extended_at = now
+        """Takes the offsets before `to`, which `reserved` allows to emit; for replays about those of a second more."""
+        if to <= self._reserved_to:
+            return  # a commit of that has failed
+        if self._is_replayed:
+            is_fast = now < self._extended_at + AHEAD_SECONDS
+            self._ahead = min(2 * self._ahead, MOST_AHEAD) if is_fast else max(self._ahead // 2, LEAST_AHEAD)
+            self._extended_at = now
+            to += self._ahead
+        self._reserved_to = max(self._reserved_to, to)
+        self._committed_to = max(self._committed_to, to)
 
-    def extended(self) -> None:
-        """Notes that a commit with the offsets of `extend` has succeeded."""
-        self.may_emit_to = self._emitted_to
+    def reserved(self) -> None:
+        """Notes that a `reservation` is committed."""
+        self.may_emit_to, self._attempts = self._reserved_to, self._reserved_attempts
 
     def trim(self) -> None:
         """Gives back the offsets that were not emitted; a message beyond is emitted after another `extend`."""
-        self.may_emit_to = self._emitted_to = max(self.read_to, self.inherited_to)
+        self.may_emit_to = self._reserved_to = max(self.read_to, self.inherited_to)
+
+    @property
+    def lost(self) -> tuple[int, int] | None:
+        """Offsets that no process will emit: they may be committed with `at_most_once`, and were not emitted."""
+        is_any = not self._is_replayed and self.read_to < self._committed_to
+        return (self.read_to, self._committed_to) if is_any else None
 
     @property
     def has_inherited(self) -> bool:
@@ -261,9 +290,15 @@ class OwnedPartition:
         if self._is_replayed:
             self.offsets.all_done(offsets)
 
-    def lacks_attempt(self, failures: int) -> bool:
-        """Whether `reserve` must be called before a delivery after `failures` failures."""
-        return _number(failures) >= self._reserved
+    def has_attempt(self, failures: int) -> bool:
+        """Whether a message may be delivered after `failures` failures; takes more attempts if not.
+
+        They may be used once `reserved` is called.
+        """
+        if _number(failures) < self._attempts:
+            return True
+        self._reserved_attempts = min(self._attempts + RESERVED, MOST_RESERVED)
+        return False
 
     def word(self, offset: int, failures: int) -> int:
         """The `position_word` of a delivery after `failures` failures."""
@@ -273,14 +308,6 @@ class OwnedPartition:
     def repeats_root(failures: int) -> bool:
         """Whether a delivery after `failures` failures has the root of an earlier one by this owner."""
         return failures >= MOST_RESERVED
-
-    def reserve(self) -> None:
-        """Takes more attempts; they may be used once `commit` is committed."""
-        self._reserved = min(self._reserved + RESERVED, MOST_RESERVED)
-
-    def unreserve(self) -> None:
-        """Takes the last `reserve` back, because that was not committed."""
-        self._reserved -= RESERVED
 
 
 def _number(failures: int) -> int:

@@ -64,6 +64,7 @@ class ReadAhead:
         for end in ends:
             of = self._partitions.named[names[begin]]
             self._runs.append(Run(of, int(offsets[begin]), records[begin:end], self._roots(of, offsets[begin:end])))
+            of.buffered_to = int(offsets[end - 1]) + 1
             begin = end
         self._size += len(records)
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
-from spout_sdk.api.components import Failure
 from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.kafka_spout.partitions import Fetched, OwnedPartitions, SourcePartition
 from spout_sdk.records import MadeRecord, Record
 from spout_sdk.statistics.stats import NOT_FAILED, MostFailed
 from tuple_tree.errors import WireError
-from tuple_tree.messages import FailReason
+from tuple_tree.messages import FailReason, Failure
 from tuple_tree.process_stats import LARGEST_ERROR
 
 ROUND: Final = 200  # messages that are read again in one round, at most

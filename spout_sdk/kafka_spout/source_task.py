@@ -5,13 +5,11 @@ emitted again, or its dead letter is not delivered yet. Its offset stays open al
 number; the payload is read again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.api.components import Failure
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
-from spout_sdk.kafka.truncated_commits import TruncatedCommits
 from spout_sdk.kafka_spout.beginning import new_partitions, warn_of_deleted, warn_of_lost
 from spout_sdk.kafka_spout.message_emitter import MessageEmitter
 from spout_sdk.kafka_spout.outcomes import OutcomeWriter
@@ -29,18 +27,16 @@ from spout_sdk.records import Record
 from spout_sdk.spouts.adapters import SpoutAdapter, adapter_of
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import MostFailed
-from tuple_tree.commit_metadata import REFRESH_SECONDS, Commit
-from tuple_tree.done_sets import DoneSet
+from tuple_tree.commit_metadata import Commit
 from tuple_tree.errors import WireError
+from tuple_tree.messages import Failure
 from tuple_tree.outcome_records import Outcome
 from tuple_tree.positions import first_position, roots_of_words
-from tuple_tree.source_commits import SourceCommit
 
 logger = get_logger("spout_sdk.kafka_spout")
 
 READ: Final = 500  # messages that are read ahead, at most
 _COMMITTED_READ: Final = 10_000  # the same with at_most_once, where each read waits milliseconds for a commit
-_COMMIT_SECONDS: Final = 1.0
 _GROWTH_SECONDS: Final = 30.0
 
 
@@ -55,8 +51,7 @@ class SourceTask(SpoutAdapter):
         super().__init__(spout, task)
         context, environment = task.context, task.environment
         self._most_uncommitted = spout.max_uncommitted_offsets
-        self._is_transactional = environment.is_transactional
-        self._in_transaction: list[tuple[OwnedPartition, SourceCommit]] = []
+        self.is_replayed = context.manifest.acking
         self._ack_partitions = context.manifest.ack_partitions
         self._number = [each.name for each in context.manifest.spouts].index(context.component)
         self._counters = environment.counters
@@ -68,7 +63,6 @@ class SourceTask(SpoutAdapter):
         self._outcomes = (
             OutcomeWriter(task, target, self._partitions, self._outcome_delivered) if has_outcomes else None
         )
-        self.writes_outcomes = self._outcomes is not None
         self._messages = MessageEmitter(
             *(spout, task, task.collector.first_position),
             is_replayed=self.is_replayed,
@@ -80,14 +74,9 @@ class SourceTask(SpoutAdapter):
         self._clock = environment.clock
         self._by = f"{context.component}/{context.task}"
         self._is_started = False
-        self._left_out = TruncatedCommits(self._by, self._counters)
-        self._look_at = self._commit_at = self._hold_until = 0.0
-        self._refresh_at = self._clock() + REFRESH_SECONDS
+        self._look_at = self._hold_until = 0.0
         self._buffer = ReadAhead(self._partitions, context.manifest.ack_partitions, has_roots=self.is_replayed)
-        self._held: dict[SourcePartition, Commit] = {}
         self._ends: dict[SourcePartition, int] = {}  # of partitions with messages in the buffer
-        # With at_most_once, the ends of reads that may be committed, by name.
-        self._committed_to: dict[SourcePartition, int] = {}
         # Only a subclass defines `ack`; without one, a call for each message would do nothing.
         self._has_ack = getattr(spout.ack, "__func__", None) is not KafkaSpout.ack
 
@@ -109,8 +98,6 @@ class SourceTask(SpoutAdapter):
         has_new = bool(buffer) or (most > 0 and self._read_ahead())
         most -= sum(self._emit_again(*each) for each in replays.take(most, limit, has_new=has_new))
         if not most or not has_new:
-            return
-        if self._held and not self._commit_held():
             return
         emitted, left = 0, most
         while buffer and (left > 0 or not emitted):
@@ -147,23 +134,14 @@ class SourceTask(SpoutAdapter):
         return self._replays.most_failed
 
     def tick(self, now: float) -> None:
-        """Begins to read, commits, and reads failed messages again that are due."""
+        """Begins to read, and reads failed messages again that are due."""
         if now >= self._look_at:
             self._look_for_partitions(now)
         if not self._is_started:
             return
         if self._task.control != "running":
-            for each in self._partitions:
-                each.trim()
-        if now >= self._commit_at:
-            self._commit_at = now + _COMMIT_SECONDS
-            if self.is_replayed and not self._is_transactional:
-                self._source.commit(self._commits())
+            self.release()
         self._replays.tick(now)
-        # With at_most_once, messages in the buffer are committed already, and the offset must not go back.
-        if now >= self._refresh_at and not self._is_transactional and (self.is_replayed or not self._buffer):
-            self._refresh_at = now + REFRESH_SECONDS
-            self._source.commit(self._commits(), again=True)
 
     def is_due(self, now: float) -> bool:
         """Whether there is a message to emit now, in a partition without too many uncommitted offsets."""
@@ -173,15 +151,12 @@ class SourceTask(SpoutAdapter):
     def acked(self, keys: Sequence[int]) -> None:
         if self._has_ack:
             super().acked(keys)
-        self.ended(keys)
 
-    def marked(self, key: int, failure: Failure) -> None:
-        if self._has_ack:
-            super().marked(key, failure)
+    def done(self, keys: Sequence[int], failure: Failure | None = None) -> None:
         if self._outcomes is None:
-            self._replays.acked([key])
+            self._replays.acked(keys)
         else:
-            self._outcomes.marked(key, failure)
+            self._outcomes.acked(keys, failure)
 
     def failed(self, key: int, failure: Failure) -> None:
         super().failed(key, failure)
@@ -193,56 +168,32 @@ class SourceTask(SpoutAdapter):
             self._outcomes.failed(key, failure)
         self._replays.failed(key, failure, self._clock())
 
-    def ended(self, keys: Sequence[int]) -> None:
-        if self._outcomes is None:
-            self._replays.acked(keys)
-        else:
-            self._outcomes.acked(keys)
-
     def commits(self, room: int) -> dict[SourcePartition, Commit]:
-        if not self._is_transactional:
-            return {}
-        self._in_transaction = [(each, each.commit) for each in self._partitions]
-        return {each.at: commit.made(room) for each, commit in self._in_transaction}
+        return {each.at: each.next_commit().made(room) for each in self._partitions}
 
     def committed(self) -> None:
-        for each, commit in self._in_transaction:
-            each.committed = commit.done
-        self._in_transaction = []
+        for each in self._partitions:
+            each.committed()
 
     @property
-    def done_mark(self) -> Any:
+    def progress_key(self) -> Any:
         return [
             (each.read_to, each.may_emit_to, each.offsets.committable, each.offsets.open_count)
             for each in self._partitions
         ]
 
     def release(self) -> None:
-        """Commits done messages, before the task ends or moves to another process; does nothing with transactions."""
-        if self._is_transactional:
-            return
         for each in self._partitions:
             each.trim()
-        # With at_most_once, sets offsets back to the first messages that were not emitted: the next owner reads them.
-        while commits := self._commits():
-            room = self._source.metadata_room
-            if self._source.commit_now(commits):
-                self._committed_to.clear()
-                return
-            if self._source.metadata_room == room:
-                return
 
     def close(self) -> None:
         try:
             super().close()
         finally:
-            self._close_source()
-
-    def _close_source(self) -> None:
-        for at, end in self._committed_to.items():
-            if (start := self._partitions.named[at].read_to) < end:
-                warn_of_lost(self._by, at, start, end)
-        self._source.close()
+            for each in self._partitions:
+                if (lost := each.lost) is not None:
+                    warn_of_lost(self._by, each.at, *lost)
+            self._source.close()
 
     @property
     def progress(self) -> SourceProgress:
@@ -279,12 +230,12 @@ class SourceTask(SpoutAdapter):
                 self._skip_deleted,
             ),
             is_replayed=self.is_replayed,
-            is_transactional=self._is_transactional,
+            is_transactional=self._task.environment.is_transactional,
         )
         if not added:
             return True
         # Commits where it begins, and the attempts that it takes, before it emits a message.
-        if not self._source.commit_now(self._made(added.values())):
+        if not self._reserve([*added.values()]):
             return False
         for each in added.values():
             self._partitions.add(each)
@@ -322,42 +273,33 @@ class SourceTask(SpoutAdapter):
         for gap in out_of_range:
             self._skip_deleted(gap)
         self._buffer.add(records)
-        if records and not self.is_replayed:
-            # No message of a read is emitted before the whole read is committed.
-            ends = {(record.topic(), record.partition()): record.offset() or 0 for record in records}
-            for name, last in ends.items():
-                each = self._partitions.named[name]
-                self._held[each.at] = each.commit_of(DoneSet(last + 1)).made()
         return bool(records)
 
     def _is_full(self, of: OwnedPartition) -> bool:
         return self._most_uncommitted is not None and of.offsets.started_behind >= self._most_uncommitted
 
-    def _commit_held(self) -> bool:
-        now = self._clock()
-        if now < self._hold_until:
-            return False
-        self._committed_to.update((at, commit.offset) for at, commit in self._held.items())
-        if not self._source.commit_now(self._held):
-            self._hold_until = now + AGAIN_SECONDS
-            return False
-        self._held.clear()
-        return True
-
     def _may_emit(self, run: Run, count: int) -> bool:
         """Whether the commit has the first messages of a run as emitted; commits that if it has not."""
         end = run.offset + min(count, len(run.records))
-        if not self.is_replayed or end <= run.of.may_emit_to:
+        if end <= run.of.may_emit_to:
             return True
+        # With at_most_once, messages in the buffer of all partitions wait for one commit.
+        partitions = [run.of] if self.is_replayed else [each for each in self._partitions if each.is_behind]
         now = self._clock()
+        for each in partitions:
+            each.extend(end if self.is_replayed else each.buffered_to, now)
+        return self._reserve(partitions)
+
+    def _reserve(self, partitions: Sequence[OwnedPartition]) -> bool:
+        """Commits the offsets and attempts that partitions take; after a failure, not again for a second."""
+        now, room = self._clock(), self._source.metadata_room
         if now < self._hold_until:
             return False
-        run.of.extend(end, now)
-        commit = run.of.reservation.made(self._source.metadata_room)
-        if not self._source.commit_now({run.of.at: commit}):
+        if not self._source.commit_now({each.at: each.reservation.made(room) for each in partitions}):
             self._hold_until = now + AGAIN_SECONDS
             return False
-        run.of.extended()
+        for each in partitions:
+            each.reserved()
         return True
 
     # Messages that failed
@@ -365,12 +307,9 @@ class SourceTask(SpoutAdapter):
     def _emit_again(self, key: int, record: Record) -> bool:
         each, offset = self._partitions.at(key)
         failures = each.own_failures(offset)
-        if each.lacks_attempt(failures):
-            each.reserve()
-            if not self._source.commit_now({each.at: each.reservation.made(self._source.metadata_room)}):
-                each.unreserve()
-                self._replays.postpone(key, self._clock())
-                return False
+        if not each.has_attempt(failures) and not self._reserve([each]):
+            self._replays.postpone(key, self._clock())
+            return False
         word = each.word(offset, failures)
         (root,) = roots_of_words([word], [each.topic_key], self._ack_partitions).tolist()
         if self._outcomes is not None and each.repeats_root(failures) and not self._outcomes.begins_again(key, root):
@@ -381,8 +320,6 @@ class SourceTask(SpoutAdapter):
         self._replays.emitted(key)
         self._context.count("replayed")
         return True
-
-    # Commits
 
     def _skipped(self, key: int) -> None:
         self._end(key, "skipped")
@@ -398,15 +335,6 @@ class SourceTask(SpoutAdapter):
 
     def _outcome_delivered(self, key: int) -> None:
         self._replays.done(key)
-
-    def _commits(self) -> dict[SourcePartition, Commit]:
-        commits = self._made(self._partitions)
-        self._left_out.note(commits.values())
-        return commits
-
-    def _made(self, partitions: Iterable[OwnedPartition]) -> dict[SourcePartition, Commit]:
-        room = self._source.metadata_room
-        return {each.at: each.commit.made(room) for each in partitions}
 
     def _skip_deleted(self, gap: OffsetOutOfRange) -> None:
         self._context.count("out_of_range", warn_of_deleted(self._by, gap))

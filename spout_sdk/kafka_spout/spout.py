@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, Final, Literal
 
-from spout_sdk.api.components import AnySpout, Failure
+from spout_sdk.api.components import AnySpout
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.needs import Needs
 from spout_sdk.api.retry import RetryPolicy
@@ -16,6 +16,7 @@ from spout_sdk.records import Record
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from tuple_tree.components import OutcomesCodec
 from tuple_tree.errors import WireError
+from tuple_tree.messages import Failure
 from tuple_tree.names import check_topic
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import MAX_PARTITIONS

@@ -1,7 +1,7 @@
 """The loop of a spout process: emit, handle outcomes, send."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Final
 
@@ -9,11 +9,9 @@ from kafka_clients.control_reader import ControlReader
 from kafka_clients.loop_runner import NOT_STALLED, Stalled
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.chains.head_task import open_sessions
-from spout_sdk.delivery.delivery_guarantees import flush_tasks
-from spout_sdk.delivery.spout_transactions import SpoutTransactions
+from spout_sdk.delivery.exactly_once import GUARANTEES
 from spout_sdk.delivery.transactional_sink import TransactionalSink
-from spout_sdk.errors import BrokerError, ComponentError
-from spout_sdk.kafka.kafka_sink import KafkaSink
+from spout_sdk.errors import ComponentError
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
@@ -45,19 +43,21 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         kafka = {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka} if process.chained else process.kafka
         # A new session has no open trees, so no task needs earlier outcomes.
         super().__init__(process, sink, notices, kafka, from_end=True)
-        self._transactions: SpoutTransactions | None = None
-        if isinstance(sink, TransactionalSink):
-            parts = (sink, self._reader, self.tasks, process.counters)
-            self._transactions = SpoutTransactions(self._component, *parts, clock=process.clock)
+        is_transactional = isinstance(sink, TransactionalSink)
+        # With exactly once, a spout without chained bolts has only acks to follow.
+        guarantee = process.topology.manifest.guarantee
+        if guarantee == "exactly_once" and not is_transactional:
+            guarantee = "at_least_once"
+        parts = (sink, self._reader, self.tasks, process.counters)
+        self._guarantee = GUARANTEES[guarantee](self._component, *parts, clock=process.clock)
         self._environment = replace(
             self._environment,
             open_source=lambda: KafkaSource(process.kafka, self._group, self._reader),
-            is_transactional=self._transactions is not None,
+            is_transactional=is_transactional,
         )
         self._work = Stall(process.topology.longest_silence(process.component))
         self._undone = "no outcome of its open trees has come"
         self._worked_at = 0.0
-        self._is_replayed = True
         self._control = process.control
 
     @property
@@ -79,30 +79,15 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         return replace(super().stats(stalled), control=control, retrying=retrying, most_failed=failed)
 
     @property
-    def _plain_sink(self) -> KafkaSink:
-        """The sink of a process without transactions."""
-        assert isinstance(self._sink, KafkaSink)  # noqa: S101 - of the callers
-        return self._sink
-
-    @property
     def _emitted(self) -> int:
         return self._environment.counters.emitted
 
     def _save_committed(self) -> None:
-        if self._is_replayed or self._transactions is not None:
-            return
-        tasks = [*self.tasks.values()]
-        try:
-            flush_tasks(self._plain_sink, tasks, self._component)  # also the records of lost tasks
-        finally:
-            for task in tasks:
-                task.release()
+        self._guarantee.save(())
 
     def close(self) -> None:
-        for task in [self.tasks.pop(each) for each in tuple(self.tasks)]:
-            self._close_lost(task)
-        if self._transactions is not None:
-            self._transactions.close()
+        self._cleaned_up(tuple(self.tasks))
+        self._guarantee.close()
         self._reader.close()
 
     def _turn(self) -> bool:
@@ -139,10 +124,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     def _flush(self) -> None:
         self._tick(now := self._clock())
         self._flush_timing.flushed(self._emitted)
-        if self._transactions is not None:
-            self._transactions.flush(now)
-        for task in self.tasks.values():
-            task.flush()
+        self._guarantee.flush(now)
         self._sink.send_lingering()
 
     def _look_at_control(self, reader: ControlReader, now: float) -> None:
@@ -163,80 +145,43 @@ class SpoutLoop(TaskLoop[SpoutTask]):
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
-        self._sink.poll()
         if self._control is not None:
             self._look_at_control(self._control, now)
         for task in tuple(self.tasks.values()):
             task.control = self._control_state
             task.tick(now)
-        if self._transactions is not None:
-            self._transactions.tick(now)
+        self._guarantee.tick(now)
         self._on_tick(now)
 
     def _assigned(self, partitions: Sequence[int]) -> None:
         if not partitions:
             return
         opened = {each: SpoutTask(self._topology, self._component, each, self._environment) for each in partitions}
-        if self._transactions is not None:
-            self._transactions.open(opened)
-        else:
-            open_sessions(self._sink, list(opened.values()))
+        # Not in a transaction without an offset: each transaction of a spout commits one, so the group can fence it.
+        open_sessions(self._sink, list(opened.values()))
         for partition, task in opened.items():
             task.control = self._control_state
             task.open()
             self.tasks[partition] = task
-            self._is_replayed = task.is_replayed
         logger.info("%s has tasks %s", self._component, sorted(self.tasks))
 
     def _released(self, partitions: Sequence[int]) -> None:
         held = [partition for partition in partitions if partition in self.tasks]
         if not held:
             return
-        released = {partition: self.tasks[partition] for partition in held}
-        self._finish([*released.values()])
-        if self._transactions is not None:
-            self._release_in_transaction(released)
-            return
-        for partition, task in released.items():
-            del self.tasks[partition]
-            task.release()
-            task.close()
-            if task.pending:
-                is_read_again = self._component in self._topology.kafka_sources
-                logger.info(
-                    "%s/%d leaves %d trees without an outcome; %s",
-                    self._component,
-                    partition,
-                    task.pending,
-                    "their messages will be read again" if is_read_again else "its source must replay them",
-                )
-        flush_tasks(self._plain_sink, [*released.values()], self._component)
+        tasks = [self.tasks[partition] for partition in held]
+        self._finish(tasks)
+        with ExitStack() as stack:
+            for partition in held:
+                stack.callback(self._end, partition)
+            for task in tasks:
+                task.chain.cleanup()  # bolts may still emit and ack
+            # Not after an error: tuples that were emitted for a message that stays open must not be committed.
+            self._guarantee.release(held)
         logger.info("%s released tasks %s", self._component, held)
 
-    def _release_in_transaction(self, released: Mapping[int, SpoutTask]) -> None:
-        """Commits the done messages of tasks, and ends the tasks; records that they send after that are rolled back."""
-        assert self._transactions is not None  # noqa: S101 - of the caller
-        try:
-            self._transactions.release([*released])
-        finally:
-            for partition, task in released.items():
-                del self.tasks[partition]
-                task.release()  # for modes that commit without transactions
-                self._close_lost(task)
-        self._transactions.drop([*released])
-        logger.info("%s released tasks %s", self._component, [*released])
-
-    def _begin_again(self, why: str) -> None:
-        partitions = tuple(self.tasks)
-        logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
-        for partition in partitions:
-            self._close_lost(self.tasks.pop(partition))
-        if self._transactions is not None:
-            self._transactions.roll_back(why)
-        self._assigned(partitions)
-
     def _finish(self, tasks: Sequence[SpoutTask]) -> None:
-        """Executes the inputs that chained bolts have begun, and flushes the records that commits depend on."""
+        """Executes the inputs that chained bolts have begun."""
         chained = [task for task in tasks if task.chain]
         deadline = self._clock() + max((task.stop_timeout for task in chained), default=0.0)
         while any(task.chain.running_inputs for task in chained) and (now := self._clock()) < deadline:
@@ -244,21 +189,29 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             for task in chained:
                 task.tick(now)
                 task.chain.wait(_TICK_SECONDS)
-        written = [task for task in tasks if task.chain or task.adapter.writes_outcomes]
-        if written and self._transactions is None:
-            flush_tasks(self._plain_sink, written, self._component)
+
+    def _begin_again(self, why: str) -> None:
+        partitions = tuple(self.tasks)
+        logger.warning("%s begins again from the committed offsets of tasks %s: %s", self._component, partitions, why)
+        self._cleaned_up(partitions)
+        self._guarantee.roll_back(why)
+        self._assigned(partitions)
 
     def _lost(self, partitions: Sequence[int]) -> None:
-        for partition in partitions:
-            if (task := self.tasks.pop(partition, None)) is not None:
-                self._close_lost(task)
-        if self._transactions is not None:
-            self._transactions.drop(partitions)
+        self._cleaned_up(partitions)
+        self._guarantee.drop(partitions)
 
-    def _close_lost(self, task: SpoutTask) -> None:
-        """Closes a task without a commit: the process has lost its partition, or is failing."""
-        with suppress(ComponentError):  # of a chained bolt
-            task.close()
-        if not task.is_replayed and self._transactions is None:
-            with suppress(BrokerError):  # the producer cannot continue; the next tick raises the error
-                task.flush()
+    def _cleaned_up(self, partitions: Sequence[int]) -> None:
+        """Ends tasks without a commit: the process has lost them, rolls them back, or is failing."""
+        for partition in self.tasks.keys() & partitions:
+            with suppress(ComponentError):
+                self.tasks[partition].chain.cleanup()
+            self._guarantee.discard((), 0, [partition])
+            self._end(partition)
+
+    def _end(self, partition: int) -> None:
+        task = self.tasks.pop(partition)
+        task.close()
+        if task.pending:
+            what = (self._component, partition, task.pending)
+            logger.info("%s/%d leaves %d trees without an outcome: their messages are not done", *what)

@@ -3,14 +3,15 @@
 A kind registers its adapter with `adapter_of`, in the module that defines the adapter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from spout_sdk.api.components import Failure, Spout
+from spout_sdk.api.components import Spout
 from spout_sdk.errors import TopologyError
 from spout_sdk.statistics.stats import NOT_FAILED, MostFailed
 from tuple_tree.commit_metadata import Commit
+from tuple_tree.messages import Failure
 
 if TYPE_CHECKING:
     from spout_sdk.spouts.spout_task import SpoutTask
@@ -31,8 +32,6 @@ class SpoutAdapter:
     Attributes:
         calls: the largest number of calls of the spout before other tasks have a turn and outcomes are handled.
         waits: whether `wait` returns as soon as there is a message.
-        writes_outcomes: whether a message is done when its outcome is delivered.
-        is_replayed: whether a message that was not acked is emitted again; otherwise its source forgets it.
 
     Args:
         spout: the instance that the user's factory has made.
@@ -40,12 +39,10 @@ class SpoutAdapter:
 
     calls = 64
     waits = False
-    writes_outcomes = False
 
     def __init__(self, spout: Any, task: "SpoutTask") -> None:
         self._spout = spout
         self._task = task
-        self.is_replayed = task.context.manifest.acking
 
     def open(self) -> None:
         """Calls the spout's `open`."""
@@ -77,22 +74,21 @@ class SpoutAdapter:
         for message_id in message_ids:
             ack(message_id)
 
-    def marked(self, message_id: Any, failure: Failure) -> None:  # noqa: ARG002 - of other kinds
-        """Calls the spout's `ack` for a message whose tree was fully processed, with a tuple that is a dead letter."""
-        self._spout.ack(message_id)
+    def done(self, message_ids: Sequence[Any], failure: Failure | None = None) -> None:
+        """Notes that trees were fully processed: after `acked`, or before it if they have ended in a transaction.
 
-    def ended(self, message_ids: Sequence[Any]) -> None:
-        """Called when trees have ended in the open transaction; `acked` follows when it is committed."""
+        `failure` is that of a tuple of theirs that became a dead letter.
+        """
 
-    def commits(self, room: int) -> dict[Any, Commit]:  # noqa: ARG002 - of other kinds
-        """Source partition → its commit in the open transaction, with at most `room` bytes of metadata."""
+    def commits(self, room: int) -> Mapping[Any, Commit]:  # noqa: ARG002 - of other kinds
+        """The next commits, by topic and partition, each with at most `room` bytes of metadata."""
         return {}
 
     def committed(self) -> None:
         """Called when the result of the last `commits` is committed."""
 
     @property
-    def done_mark(self) -> Any:
+    def progress_key(self) -> Any:
         """A value that changes whenever the result of `commits` changes."""
         return None
 
@@ -118,7 +114,7 @@ class SpoutAdapter:
         return False
 
     def release(self) -> None:
-        """Commits done messages, while the group still accepts it; before `close`."""
+        """Prepares the last commit; before `close`."""
 
     def close(self) -> None:
         """Calls the spout's `close`."""

@@ -1,12 +1,11 @@
 """One task of a spout, without I/O: notices in, tuples and ack batches out."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.api.components import Failure
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.pause import Pause
 from spout_sdk.bolts.running_call import RunningCall
@@ -17,13 +16,14 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.spouts.adapters import adapter_of
-from spout_sdk.spouts.pending import Pending, PendingLimit
+from spout_sdk.spouts.pending import Pending, PendingLimit, Tree
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.spouts.tree_batches import TreeBatches
+from tuple_tree.commit_metadata import Commit
 from tuple_tree.components import SpoutManifest
 from tuple_tree.control import ControlState
 from tuple_tree.errors import ENDS_PROCESS, VersionError, WireError
-from tuple_tree.messages import FailReason, SpoutAddress, decode_notice_batch, failed_by_of
+from tuple_tree.messages import FailReason, Failure, SpoutAddress, decode_notice_batch, failed_by_of
 from tuple_tree.names import notices_topic
 
 # How many message timeouts beyond the largest tree age a tree is kept before it counts as lost.
@@ -40,7 +40,6 @@ class SpoutTask(HeadTask):
     Attributes:
         open_trees: trees without an outcome.
         batches: the input batches of its trees.
-        ended_trees: how many trees have ended in the chain, with transactions.
         untracked: message ids without a tree, which are acked after the call of the spout that has emitted them.
         control: the requested state of the topology; None while it is not known.
     """
@@ -53,7 +52,8 @@ class SpoutTask(HeadTask):
         if not isinstance(declared, SpoutManifest):
             raise TopologyError(f"component {component!r} is not a spout: run it as a bolt")
         address = SpoutAddress(notices_topic(manifest.topology, component), task, declared.timeout_ms)
-        super().__init__(topology, component, task, environment, InputOffsets(), address)
+        self.inputs = InputOffsets()
+        super().__init__(topology, component, task, environment, self.inputs, address)
         now = self._clock()
         self._limit = PendingLimit(declared.max_pending, (declared.timeout_ms + manifest.tick_ms) / 1000, now)
         lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
@@ -71,8 +71,8 @@ class SpoutTask(HeadTask):
                 *(self.outbox.acked, self.next_id, self._clock, self._unanchored),
                 is_transactional=environment.is_transactional,
             )
-        self.ended_trees = 0
-        self._uncommitted: list[tuple[Any, float]] = []  # ids and times of messages of the open transaction
+        self._ended_trees = 0  # in the chain, with transactions
+        self._uncommitted: list[Tree] = []  # of the open transaction
         self._reset_every = manifest.reset_seconds
         self._reset_at = 0.0
 
@@ -136,9 +136,8 @@ class SpoutTask(HeadTask):
         pop, counters = self.open_trees.pop, self._counters
         trees = self.open_trees.pop_all(batch.acked_roots.tolist())
         counters.ignored_notices += len(batch.acked_roots) - len(trees)
-        counters.acked += len(trees)
-        self._call("ack", self._acked, trees)
-        self._limit.acked(len(trees))
+        self._ack(trees)
+        self.adapter.done(_message_ids(trees))
         for root, message, by in zip(batch.marked_roots.tolist(), batch.mark_messages, batch.marked_by, strict=True):
             if (tree := pop(root)) is None:
                 counters.ignored_notices += 1
@@ -155,26 +154,23 @@ class SpoutTask(HeadTask):
                 component, text = self.context.manifest.failed_in(by, message)
                 self._failed(tree[0], Failure(FailReason(reason), text, component))
 
-    def _acked(self, trees: Sequence[tuple[Any, float]]) -> None:
-        """Acks trees, each with its message id and the time of its emit."""
-        self._completed(trees)
-        self.adapter.acked([message_id for message_id, _ in trees])
-
-    def _marked(self, tree: tuple[Any, float], by: str, message: str) -> None:
+    def _marked(self, tree: Tree, by: str, message: str) -> None:
         """Ends a message whose tree was fully processed, with a tuple that became a dead letter in the task `by`."""
-        self._counters.acked += 1
         self._counters.dead_lettered += 1
-        self._completed([tree])
-        self._limit.acked(1)
+        self._ack([tree])
         component, text = self.context.manifest.failed_in(by, message)
-        self._call("ack", self.adapter.marked, tree[0], Failure(FailReason.FAILED, text, component))
+        self.adapter.done([tree[0]], Failure(FailReason.FAILED, text, component))
 
-    def _completed(self, trees: Sequence[tuple[Any, float]]) -> None:
+    def _ack(self, trees: Sequence[Tree]) -> None:
+        """Calls the spout's `ack` for trees that were fully processed."""
+        self._counters.acked += len(trees)
+        self._limit.acked(len(trees))
         now = self._clock()
         for emitted_at, count in Counter(map(itemgetter(1), trees)).items():
             self._counters.complete_latency.record(now - emitted_at, count)
         for message_id, emitted_at in trees if self._hooks else ():
             self._call_hooks("spout_ack", message_id, now - emitted_at)
+        self._call("ack", self.adapter.acked, _message_ids(trees))
 
     def tick(self, now: float) -> None:
         """Flushes data that has lingered, and fails trees as lost that had no outcome for too long."""
@@ -204,27 +200,27 @@ class SpoutTask(HeadTask):
         if (trees := self.outbox.trees) is not None and len(ended := trees.take_ended()):
             found = self.open_trees.pop_all(ended.tolist())
             if self.environment.is_transactional:
-                self.adapter.ended([message_id for message_id, _ in found])
                 self._uncommitted += found
-                self.ended_trees += len(found)
+                self._ended_trees += len(found)
             else:
-                self._ack_ended(found)
+                self._ack(found)
+            self.adapter.done(_message_ids(found))
 
-    def _ack_ended(self, trees: Sequence[tuple[Any, float]]) -> None:
-        self._counters.acked += len(trees)
-        self._call("ack", self._acked, trees)
-        self._limit.acked(len(trees))
+    @property
+    def progress_key(self) -> Any:
+        return self.adapter.progress_key, self._ended_trees
+
+    def commits(self, room: int, *, in_transaction: bool) -> Mapping[Any, Commit]:  # noqa: ARG002 - as bolts
+        return self.adapter.commits(room)
 
     def committed(self) -> None:
         """Acks the messages whose trees have ended in the transaction that was committed."""
         self.adapter.committed()
         ended, self._uncommitted = self._uncommitted, []
-        if ended:
-            self._ack_ended(ended)
+        self._ack(ended)
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether each open message can be emitted again: no effect would be repeated, and no untracked tuple lost."""
         trees = self.outbox.trees
         return (trees is None or trees.is_repeatable) and not self.chain.has_untracked
 
@@ -256,16 +252,12 @@ class SpoutTask(HeadTask):
         return self.chain.running
 
     def release(self) -> None:
-        """Commits done messages, while the group still accepts it; before `close`."""
         self.adapter.release()
 
     def close(self) -> None:
-        """Closes the spout, and cleans up its chain."""
+        """Closes the spout, after the last commit and the calls of `ack` that follow from it."""
         self._count_throttled()
-        try:
-            self._end("close", self.adapter.close)
-        finally:
-            self.chain.cleanup()
+        self._end("close", self.adapter.close)
 
     @property
     def pending_messages(self) -> list[Any]:
@@ -275,11 +267,6 @@ class SpoutTask(HeadTask):
     @property
     def pending(self) -> int:
         return len(self.open_trees)
-
-    @property
-    def is_replayed(self) -> bool:
-        """Whether a message that was not acked is emitted again; otherwise its source forgets emitted messages."""
-        return self.adapter.is_replayed
 
     def is_due(self, now: float) -> bool:
         """Whether it is known that there is a message to emit now, and it may be emitted."""
@@ -328,3 +315,7 @@ class SpoutTask(HeadTask):
         if self._throttled_since is not None:
             self._counters.throttled_seconds += self._clock() - self._throttled_since
             self._throttled_since = None
+
+
+def _message_ids(trees: Sequence[Tree]) -> list[Any]:
+    return [message_id for message_id, _ in trees]

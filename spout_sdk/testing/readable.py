@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from spout_sdk.api.components import Failure
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook
 from spout_sdk.api.topology import Topology
 from spout_sdk.api.tuples import Tuple
@@ -21,7 +20,7 @@ from spout_sdk.testing.chance import SimulatedClock
 from spout_sdk.testing.tasks import SimulatedProcess
 from tuple_tree.components import BoltManifest, StateManifest
 from tuple_tree.headers import PREFIX
-from tuple_tree.messages import FailReason
+from tuple_tree.messages import FailReason, Failure
 from tuple_tree.names import component_group, dead_letters_topic, state_topic, tuples_topic
 from tuple_tree.state_records import KeyCodec, ValueCodec, is_system
 from tuple_tree.streams import Values

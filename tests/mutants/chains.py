@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from spout_sdk.chains.chain import Chain
 from spout_sdk.chains.noted_outcomes import ChainedOutcomes, NotedOutcomes
-from spout_sdk.delivery.spout_transactions import SpoutTransactions
+from spout_sdk.delivery.exactly_once import ExactlyOnce
 from spout_sdk.emitting.chained_trees import ChainedTrees
 from tests.mutants.patches import fixed, mutant, register, replaces, wrapped
 from tuple_tree.input_batch import InputBatch
@@ -47,7 +47,7 @@ register(
         },
         f"{_EFFECTS}::test_an_effect_without_an_anchor_is_not_committed_before_an_input_that_may_have_had_it": {
             "chains: a transaction ends although a message has had half of its effect": fixed(
-                SpoutTransactions, "_is_whole", True
+                ExactlyOnce, "_is_whole", True
             ),
         },
     }

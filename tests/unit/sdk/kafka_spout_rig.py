@@ -3,6 +3,7 @@
 from typing import Any
 
 from spout_sdk import FailReason, KafkaSpout, TopologyBuilder
+from spout_sdk.delivery.exactly_once import GUARANTEES
 from spout_sdk.kafka_spout.partitions import SourceProgress
 from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.spouts.spout_task import SpoutTask
@@ -40,6 +41,7 @@ class Rig:
         builder.set_bolt("see", Sink).shuffle_grouping("lines")
         self.bench = Bench(builder.build(), seed=seed, open_source=self._open)
         self.clock = self.bench.clock
+        self._guarantee = GUARANTEES[guarantee]
         self._task = task
         self._seen = 0
         self.restart()
@@ -51,6 +53,20 @@ class Rig:
     def restart(self) -> None:
         """Another process gets the task; the previous one ends without a commit."""
         self.task: SpoutTask = self.bench.spout("lines", self._task)
+        self.commits = self._guarantee(
+            *("lines", self.bench.sink, self.source.reader, {self._task: self.task}),
+            *(self.bench.counters, None, self.clock),
+        )
+
+    def tick(self) -> None:
+        """As the loop does."""
+        self.task.tick(self.clock())
+        self.commits.tick(self.clock())
+
+    def stop(self) -> None:
+        """Ends the process cleanly."""
+        self.commits.release([self._task])
+        self.task.close()
 
     @property
     def progress(self) -> SourceProgress:
@@ -62,9 +78,9 @@ class Rig:
         """Runs the steps of the loop until no more is emitted."""
         self.clock.advance(seconds)
         for _ in range(4):  # it emits; it begins to read by position, reads, emits
-            self.task.tick(self.clock())
+            self.tick()
             while self.task.emit(64):
-                self.task.tick(self.clock())
+                self.tick()
         self.task.flush()
 
     def emitted(self) -> list[tuple[Any, ...]]:

@@ -82,6 +82,12 @@ class MemorySink:
     def flush_acks(self, _seconds: float) -> int:
         return 0
 
+    def poll(self) -> None:
+        """Everything was reported when it was sent."""
+
+    def flush(self, _seconds: float) -> int:
+        return 0
+
     def deliver_all(self, error: object = None) -> None:
         for sent in self.reported:
             sent.deliver(error)

@@ -6,8 +6,8 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from kafka_clients.group_consumer import GroupConsumer
 from spout_sdk.errors import BrokerError
+from spout_sdk.kafka.kafka_reader import KafkaReader
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
@@ -77,7 +77,7 @@ class MemoryTopics:
         return None if found is None else found.offset
 
 
-class MemoryMember(GroupConsumer):
+class MemoryReader(KafkaReader):
     """The member of the group that commits for a source."""
 
     def __init__(self, source: "MemorySource") -> None:
@@ -102,7 +102,7 @@ class MemorySource(KafkaSource):
 
     def __init__(self, topics: MemoryTopics) -> None:
         self.topics = topics
-        self._member = MemoryMember(self)
+        self._member = self.reader = MemoryReader(self)
         self.positions: dict[SourcePartition, int] = {}
         self.paused: set[SourcePartition] = set()
         self.wanted: list[tuple[SourcePartition, int]] = []

@@ -69,7 +69,8 @@ def slow(tuples: int) -> tuple[Any, AtLeastOnce, Any]:
 
 
 def last_commit(process: Any) -> Any:
-    return process.commit.call_args.args[0][1]
+    ((_, commit),) = process.commit.call_args.args[0].items()
+    return commit
 
 
 @pytest.mark.parametrize("seconds", [0.0025, 0.3, 1.5])

@@ -73,7 +73,7 @@ def test_at_most_once_commits_before_it_emits() -> None:
     assert [values for (values,) in rig.emitted()] == [f"source/0@{n}" for n in range(5)]
     assert topics.committed() == 20
     assert (rig.task.pending, rig.bench.sink.batches) == (0, [])
-    rig.task.release()
+    rig.stop()
     assert topics.committed() == 5, "a clean end loses no message"
     rig.restart()
     rig.work()

@@ -16,7 +16,8 @@ import pytest
 from acker_worker.fold import Step
 from acker_worker.ledger import LedgerSettings
 from spout_sdk import FailReason, RetryPolicy
-from spout_sdk.kafka_spout import source_task
+from spout_sdk.delivery import delivery_guarantees
+from spout_sdk.delivery.delivery_guarantees import DeliveryGuarantee
 from spout_sdk.kafka_spout.partitions import SourcePartition
 from spout_sdk.spouts.spout_task import SpoutTask
 from tests.ack_log import START_MS, FoldedLog, acked_roots
@@ -74,7 +75,7 @@ class Run:
         self.rig.bench.holds_back = True
         self.advance(0)
         self.taken = self.reported = 0
-        self.zombie: SpoutTask | None = None
+        self.zombie: tuple[SpoutTask, DeliveryGuarantee] | None = None
         self.seen_commits: dict[SourcePartition, SourceCommit] = {}
         self.take(1.0)
 
@@ -140,7 +141,7 @@ class Run:
     def spout(self) -> None:
         sent = self.rig.bench.sink.tuples
         before = len(sent)
-        self.rig.task.tick(self.rig.clock())
+        self.rig.tick()
         self.know_done()
         self.rig.task.emit(self.rng.randrange(1, 8))
         if self.rng.random() < 0.5:
@@ -177,7 +178,7 @@ class Run:
             self.take(1.0)
         self.notices.clear()
         self.rig.source.is_fenced = True
-        self.zombie = self.rig.task if self.rng.random() < 0.3 else None
+        self.zombie = (self.rig.task, self.rig.commits) if self.rng.random() < 0.3 else None
         self.rig.restart()
         if not self.has_room:
             self.done = self.committed_as_done()
@@ -186,9 +187,11 @@ class Run:
     def run_zombie(self) -> None:
         """A zombie has no effect."""
         if self.zombie is not None:
-            self.zombie.tick(self.rig.clock())
-            self.zombie.emit(2)
-            self.zombie.flush()
+            task, commits = self.zombie
+            task.tick(self.rig.clock())
+            commits.tick(self.rig.clock())
+            task.emit(2)
+            task.flush()
             if self.rng.random() < 0.2:
                 self.zombie = None
 
@@ -216,7 +219,7 @@ class Run:
 def test_crashes_lose_no_message_and_no_root_is_used_twice(
     faults: bool, has_room: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_task, "_COMMIT_SECONDS", 0.01)
+    monkeypatch.setattr(delivery_guarantees, "_COMMIT_SECONDS", 0.01)
     if not has_room:
         monkeypatch.setattr(commit_metadata, "LARGEST_METADATA", 40)
     each_seed(partial(check_run, faults, has_room))

@@ -148,8 +148,7 @@ def test_outcomes_of_a_subclass_are_called_before_a_message_is_done() -> None:
     assert received == [0, 2, (1, "no"), 1]
     with pytest.raises(ComponentError, match=r"ack\(\) raised OSError: no room for it"):
         rig.notify(3)
-    rig.task.release()
-    rig.task.close()
+    rig.stop()
     assert (rig.topics.committed(), rig.source.is_closed) == (3, True)
 
 

@@ -17,8 +17,7 @@ READ: Final = 500
 
 def restart(rig: Rig) -> None:
     """A clean one."""
-    rig.task.release()
-    rig.task.close()
+    rig.stop()
     rig.restart()
 
 
@@ -111,7 +110,7 @@ def test_all_but_the_messages_that_always_fail_are_done_at_full_speed(messages: 
         rig.task.handle(notice([*(keys.keys() - failed.keys())], failed))
         acked += len(keys) - len(failed)
     assert turns <= 2 * messages / READ, "new messages get half of the calls at least"
-    rig.task.release()
+    rig.stop()
     commit = rig.topics.commits[SourcePartition("source", 0)]
     assert commit.offset == 0
     assert len(commit.made().metadata) <= LARGEST_METADATA

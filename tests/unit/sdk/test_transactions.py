@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spout_sdk import OpenInputsError
+from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.exactly_once import ExactlyOnce
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.statistics.stats import Counters
@@ -18,15 +20,18 @@ from tuple_tree.done_sets import DoneSet
 
 class Task:
     is_repeatable = property(lambda self: self.inputs.is_repeatable)
+    progress_key = BoltTask.progress_key
     open_inputs = property(lambda self: self.inputs.open_count)
     committable = property(lambda self: self.inputs.committable)
 
-    def __init__(self, inputs: InputOffsets) -> None:
-        self.inputs = inputs
+    def __init__(self, partition: int, inputs: InputOffsets) -> None:
+        self.at, self.inputs = ("t.tuples.b", partition), inputs
 
-    def commit(self, _room: int, *, in_transaction: bool) -> Commit | None:
+    def commits(self, _room: int, *, in_transaction: bool) -> dict[Any, Commit]:
         done = self.inputs.settled()
-        return None if done is None else Commit.of(done)
+        return {} if done is None else {self.at: Commit.of(done)}
+
+    def committed(self) -> None: ...
 
     def execute_untracked(self, _until: float) -> None: ...
 
@@ -51,18 +56,15 @@ class Process:
     def poll(self) -> None: ...
 
     def commit(self, positions: Any, group: Any) -> None:
-        self.committed.append((positions, group))
+        self.committed.append(([(each.partition, each.offset, each.metadata or "") for each in positions], group))
 
-    def positions(self, commits: Any) -> Any:
-        return commits
-
-    def starts(self, partitions: tuple[int, ...]) -> dict[int, int]:
+    def starts(self, partitions: tuple[int, ...]) -> list[TopicPartition]:
         # Another process gets the tasks as soon as their offsets are known, and commits later ones.
         self.place_in_group = "generation 2"
-        return dict.fromkeys(partitions, 17)
+        return [TopicPartition("t.tuples.b", each, 17) for each in partitions]
 
     def assigned(self, partition: int, emitted: Callable[[], int] = lambda: 0) -> InputOffsets:
-        task: Any = Task(InputOffsets(emitted))
+        task: Any = Task(partition, InputOffsets(emitted))
         self.guarantee.open({partition: task})
         self.tasks[partition] = task
         return task.inputs  # type: ignore[no-any-return]
@@ -97,7 +99,7 @@ def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
     process.emitted += 1
     process.guarantee.tick(100.0)
     process.guarantee.flush(101.0)
-    expected = [({3: 17}, "generation 1")]
+    expected = [([(3, 17, "")], "generation 1")]
     assert process.committed == expected, "the group refuses it, as these may not be its last offsets"
 
 
@@ -111,8 +113,8 @@ def test_an_input_that_is_done_while_another_is_begun_is_committed() -> None:
     opened(inputs, open_pack(2))
     inputs.settle([open_pack(1)])
     process.guarantee.flush(102.0)
-    commits = [Commit(0, ""), Commit.of(DoneSet(0, [(1, 2)]))]
-    assert process.committed == [({3: commit}, "generation 1") for commit in commits]
+    metadata = ["", Commit.of(DoneSet(0, [(1, 2)])).metadata]
+    assert process.committed == [([(3, 0, each)], "generation 1") for each in metadata]
 
 
 @given(st.lists(st.sampled_from(["read", "send", "settle", "settle-last", "check"]), max_size=60))
