@@ -55,8 +55,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory, LocalKafka(data_dir=Path(directory, "broker")) as broker:
         name, endless = f"restart-{uuid.uuid4().hex[:8]}", 86_400.0
         plan = Plan(_RATE, endless, DEFAULT_ACK_PARTITIONS, given.guarantee, 4, 2, name, directory)
-        topics, processes = Topics(broker.bootstrap_servers), {f"transform{number}": 2 for number in (1, 2, 3)}
-        with running_topology(topics, TOPOLOGY, plan.environment, processes, restart=True) as running:
+        topics = Topics(broker.bootstrap_servers)
+        bolts = [[f"transform{number}"] for number in (1, 2, 3)]
+        with running_topology(
+            topics, TOPOLOGY, plan.environment, [["source"], *bolts, *bolts, ["sink"]], restart=True
+        ) as running:
             stats = running.runner.stats
             kills = [recover(broker, lambda: stats()["source"].acked, given.away) for _ in range(bench.rounds)]
             failed = sum(stats()["source"].failed.values())

@@ -209,7 +209,7 @@ class Clicks(Contestant):
 
 
 class Ours(Clicks):
-    """Our topology: the settings of its `ClicksPlan`, and the number of processes of its spout."""
+    """Our topology: the settings of its `ClicksPlan`, and the number of its worker processes."""
 
     def __init__(self, name: str, count: int, *, processes: int = 1, **settings: Any) -> None:
         super().__init__(name, count)
@@ -220,7 +220,7 @@ class Ours(Clicks):
     def run(self, setting: Setting) -> Iterator[Run]:
         topics, sink = setting.topics, setting.sink()
         plan = ClicksPlan(setting.name, self.filled(setting), sink, setting.ack_partitions, **self._settings)
-        with running_topology(topics, PIPELINE, plan.environment, {CLICKS: self._processes}) as running:
+        with running_topology(topics, PIPELINE, plan.environment, self._processes) as running:
             pids = [pid for pids in running.pids().values() for pid in dict.fromkeys(pids)]
             total, done = self.expected(setting.count).total(), partial(topics.end, sink, PARTITIONS)
             yield Run(total, pids, done, running.check, lambda: Counted(self.read(topics, sink)))
@@ -236,10 +236,10 @@ CONTESTANTS: Final = (
     Ours("ours-columns", 3_000_000, columns=True),
     Ours("ours-at-most-once", 1_000_000, guarantee="at_most_once"),
     Ours("ours-exactly-once", 1_000_000, guarantee="exactly_once"),
-    Ours("ours-unchained", 400_000, chained=False),
-    Ours("ours-unchained-columns", 1_000_000, chained=False, columns=True),
-    Ours("ours-unchained-at-most-once", 600_000, chained=False, guarantee="at_most_once"),
-    Ours("ours-unchained-exactly-once", 400_000, chained=False, guarantee="exactly_once"),
+    Ours("ours-unchained", 400_000, processes=TASKS, chained=False),
+    Ours("ours-unchained-columns", 1_000_000, processes=TASKS, chained=False, columns=True),
+    Ours("ours-unchained-at-most-once", 600_000, processes=TASKS, chained=False, guarantee="at_most_once"),
+    Ours("ours-unchained-exactly-once", 400_000, processes=TASKS, chained=False, guarantee="exactly_once"),
     Peer("bytewax", "bytewax", 1_000_000),
     Peer("quixstreams", "quixstreams", 500_000),
     Peer("quixstreams-2", "quixstreams", 500_000, processes=2),

@@ -135,14 +135,14 @@ def running_topology(
     topics: Topics,
     reference: str,
     variables: Mapping[str, str],
-    processes: Mapping[str, int] | None = None,
+    processes: int | Sequence[Sequence[str]] | None = None,
     *,
     restart: bool = False,
 ) -> Iterator[RunningTopology]:
     """Makes the topics of a topology, and runs all its components, and an acker worker for trees.
 
-    `variables` are of the environment of its processes; components have one process unless `processes` has another
-    number; with `restart`, processes that end are started again. Yields when all are ready.
+    `variables` are of the environment of its processes, `processes` its workers as for `TopologyRunner`; with
+    `restart`, processes that end are started again. Yields when all are ready.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ, variables))

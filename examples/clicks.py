@@ -215,7 +215,7 @@ def main() -> int:
 
     def deployments() -> Iterator[TopologyRunner]:
         for number in range(2):
-            with TopologyRunner("examples.clicks:topology", kafka, {"per-minute": 2}) as runner:
+            with TopologyRunner("examples.clicks:topology", kafka, 2) as runner:
                 print(f"deployment {number + 1}", flush=True)
                 runner.wait_ready(60)
                 yield runner

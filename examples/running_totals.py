@@ -115,7 +115,7 @@ def main() -> int:
         catalogue.create_topics(topology.manifest)
         catalogue.publish(topology.manifest)
         ackers = cleaning.enter_context(AckerPool(topology.name, kafka, 1, log_level="error"))
-        runner = cleaning.enter_context(TopologyRunner("examples.running_totals:topology", kafka, {"totals": 2}))
+        runner = cleaning.enter_context(TopologyRunner("examples.running_totals:topology", kafka, 2))
         runner.wait_ready(60)
 
         def wait(condition: Callable[[], object]) -> None:

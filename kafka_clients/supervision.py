@@ -1,4 +1,4 @@
-"""Processes that are kept running: the components of a topology, or acker workers; both sides of the pipes between.
+"""Processes that are kept running: workers of a topology, or acker workers; both sides of the pipes between.
 
 The supervisor writes one line, the launch, to the standard input of a process, because settings may hold passwords and
 so stand neither on a command line nor in the environment. That input ends with the supervisor, however it ended. The
@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
@@ -46,17 +46,19 @@ def send_report(descriptor: int, report: Mapping[str, Any]) -> None:
 
 
 def run_reporting(
-    run: Callable[[], object], reports: int, exit_code: Callable[[Exception], int] = lambda _error: 1
+    run: Callable[[], object],
+    report: Callable[[Mapping[str, Any]], object],
+    exit_code: Callable[[BaseException], int] = lambda _error: 1,
 ) -> int:
-    """Runs a process, reports why it ends if it ends by an error, and returns its exit code."""
+    """Runs a process, or a thread of it, reports the error by which it ends, and returns the exit code."""
     try:
         run()
-    except Exception as error:
+    except BaseException as error:  # a thread that the user's code ends by sys.exit() ends the process as well
         why = text_of(error)
         if not isinstance(error, AckerError):
             logger.exception("the process ends")
             why = f"{describe(error)}; the log has the traceback"
-        send_report(reports, {"error": why})
+        report({"error": why})
         return exit_code(error)
     return 0
 
@@ -205,30 +207,40 @@ class Slot(Generic[S]):
     """A place for one process, whichever fills it.
 
     Attributes:
-        name: of what it runs; several slots may run the same.
+        loops: names of the loops that it runs; several slots may run the same.
         spawn: starts a process.
         launch: makes its launch.
         past: name → sum of the statistics of ended processes; a process also reports those of its chained bolts.
         latest: name → the last statistics that the running process has reported.
-        error: why a process ends, as it reported.
+        heartbeats: loop → the time of its last report.
+        failed: the loop that ends a process, as it reported; the first one if none did.
+        error: why it ends it; empty if none reported an error.
     """
 
     def __init__(
         self,
-        name: str,
+        loops: Sequence[str],
         spawn: Callable[[], ChildProcess],
         launch: Callable[[], Mapping[str, Any]],
         past: Mapping[str, S],
     ) -> None:
-        self.name = name
+        self.loops = tuple(loops)
         self.spawn = spawn
         self.launch = launch
         self.past = dict(past)
         self.latest: dict[str, S] = {}
         self.child: ChildProcess | None = None
-        self.heartbeat_at = time.monotonic()
-        self.error = ""
+        self.heartbeats = dict.fromkeys(loops, time.monotonic())
+        self.forget_error()
         self.backoff = Backoff()
+
+    @property
+    def name(self) -> str:
+        """The names of its loops, for logs."""
+        return ", ".join(self.loops)
+
+    def forget_error(self) -> None:
+        self.failed, self.error = self.loops[0], ""
 
     @property
     def running(self) -> ChildProcess | None:
@@ -260,7 +272,7 @@ class Supervisor(ABC, Generic[S]):
         self._changed = threading.Condition()
         self._stopping = False
         self._failure: Exception | None = None
-        self._reported: set[str] = set()  # names of slots whose processes have reported statistics
+        self._reported: set[str] = set()  # names with statistics
 
     def __enter__(self) -> Self:
         self.start()
@@ -301,15 +313,16 @@ class Supervisor(ABC, Generic[S]):
                 slot.child.signal(signal.SIGTERM)
 
     def heartbeat_ages(self) -> dict[str, float]:
-        """Name → seconds since the latest heartbeat of its process that has the oldest one.
+        """Name → seconds since the latest heartbeat of its loop, in the process that has the oldest one.
 
-        A process sends one about twice a second, from its loop, or while an `execute` takes long: not while its
-        component blocks it in another method, and not if it ends again and again before it has started.
+        A loop sends one about twice a second, also while an `execute` takes long: not while its component blocks it in
+        another method, and not if the process ends again and again before it has started.
         """
         now = time.monotonic()
         longest: dict[str, float] = {}
         for slot in self._slots:
-            longest[slot.name] = max(longest.get(slot.name, 0.0), now - slot.heartbeat_at)
+            for name, at in slot.heartbeats.items():
+                longest[name] = max(longest.get(name, 0.0), now - at)
         return longest
 
     @abstractmethod
@@ -356,7 +369,7 @@ class Supervisor(ABC, Generic[S]):
             if failure is not None:
                 self._give_up(failure)
                 return
-            slot.error = ""
+            slot.forget_error()
             child = slot.spawn()  # it imports what it needs during the pause
             with self._changed:
                 self._changed.wait_for(self._is_stopping, pause)
@@ -367,13 +380,16 @@ class Supervisor(ABC, Generic[S]):
 
     def _follow(self, slot: Slot[S], child: ChildProcess) -> None:
         for report in child.reports():
+            name = report.get("name", slot.loops[0])
             if "stats" not in report:
-                slot.error = str(report.get("error", ""))
+                if not slot.error:  # other loops may fail because the first one has
+                    slot.failed, slot.error = name, str(report.get("error", ""))
                 continue
             with self._changed:
-                slot.latest[report.get("name", slot.name)] = self._stats_of(report["stats"])
-                slot.heartbeat_at = time.monotonic()
-                self._reported.add(slot.name)
+                slot.latest[name] = self._stats_of(report["stats"])
+                if name in slot.heartbeats:
+                    slot.heartbeats[name] = time.monotonic()
+                self._reported.add(name)
                 self._changed.notify_all()
 
     def _give_up(self, failure: Exception) -> None:

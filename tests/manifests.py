@@ -41,3 +41,9 @@ def counting(
 
 def manifest(*components: Component, topology: str = "words", **settings: Any) -> Manifest:
     return Manifest.of(**{"topology": topology, "max_tree_age_ms": 300_000, **settings}, components=components)
+
+
+def apart(manifest: Manifest, processes: Mapping[str, int] | None = None) -> list[list[str]]:
+    """Workers with one component each: one worker for a component unless `processes` has another number."""
+    heads = [each.name for each in manifest.heads if not each.external]
+    return [[name] for name in heads for _ in range((processes or {}).get(name, 1))]

@@ -26,7 +26,7 @@ def chaos(
         "NAME", "Only faults of this component, of acker or of broker; repeatable. All unless given."
     ),
     ackers: int | None = option(None, "Acker workers to start; 1 unless given.", min=0),
-    processes: list[str] | None = option("NAME=N", "Processes for a component; 1 each; repeatable."),
+    processes: int | None = option("N", "Worker processes; each component in one of its own unless given.", min=1),
     feed: list[str] | None = option(
         "TOPIC=FILE", "Write the lines of a file into a source topic, again and again; repeatable."
     ),
@@ -57,7 +57,8 @@ def chaos(
 
     topology = load_from_here(reference)
     count = int(topology.manifest.acking) if ackers is None else ackers
-    plan = RunPlan.checked(topology, reference, None, processes or (), count)
+    heads = [[each.name] for each in topology.manifest.heads if not each.external]
+    plan = RunPlan.checked(topology, reference, None, processes or heads, count)
     feeds = feeds_of(topology, feed or ())
     if external := [each.name for each in topology.manifest.components if each.external and local]:
         raise SettingsError(f"--local does not run {', '.join(external)}, which is in Spark: use a test cluster")

@@ -19,7 +19,7 @@ from acker_cli.settings import LoadedSettings
 def demo(
     loaded: LoadedSettings,
     fail_rate: float = option(None, "Share of tuples that the bolts fail at random.", default=0.0, min=0, max=0.5),
-    kill: bool = flag("--kill", "Kill an acker worker and a bolt process with SIGKILL during the run."),
+    kill: bool = flag("--kill", "Kill an acker worker and a worker process with SIGKILL during the run."),
     seed: int = option(None, "The seed of all random numbers.", default=0),
     deadline: float = option(None, "Seconds after which the command fails.", default=300.0, min=1),
     lines: int | None = option(None, "Count only the first N lines.", min=1),

@@ -7,7 +7,7 @@ from acker_cli.settings import LoadedSettings
 @command(
     "run",
     ("acker run my_module:topology --local", "everything on this machine, broker and ackers included"),
-    ("acker run my_module:topology --local --processes split=2", "with two processes for one component"),
+    ("acker run my_module:topology --local --processes 4", "in four worker processes"),
     ("acker run my_module:topology --local --feed clicks=clicks.jsonl", "a file as the messages of a topic"),
     ("acker run my_module:topology --local --dashboard", "and its graph and figures in the browser"),
     ("acker run my_module:topology --component split", "one component on your cluster, as in a container"),
@@ -20,7 +20,7 @@ def run(
     component: str | None = option("NAME", "Run only this component, in this process."),
     local: bool = flag("--local", "Start an embedded broker and an acker worker as well."),
     ackers: int | None = option(None, "Acker workers to start; 1 with --local, else 0.", min=0),
-    processes: list[str] | None = option("NAME=N", "The number of processes of a component, 1 by default; repeatable."),
+    processes: int | None = option("N", "Worker processes, by default as many as the machine has cores.", min=1),
     feed: list[str] | None = option(
         "TOPIC=FILE",
         "With --local: write each line of a file, or - for standard input, into a source topic; repeatable.",
@@ -32,8 +32,8 @@ def run(
 ) -> None:
     """Run a topology until Ctrl-C, or acker topologies stop.
 
-    Each component runs in processes of its own, which are started again if they end. Modules are found from the
-    working directory. With --local the topics that the spouts read are created.
+    Worker processes run tasks of all components, and are started again if they end. Modules are found from the working
+    directory. With --local the topics that the spouts read are created.
     """
     from contextlib import ExitStack
 
@@ -55,9 +55,7 @@ def run(
 
     log_to_stderr(loaded.settings.log_level)
     topology = load_from_here(reference)
-    plan = RunPlan.checked(
-        topology, reference, component, processes or (), ackers if ackers is not None else int(local)
-    )
+    plan = RunPlan.checked(topology, reference, component, processes, ackers if ackers is not None else int(local))
     feeds = feeds_of(topology, feed or ())
     if feeds and not local:
         raise SettingsError("--feed fills topics of the embedded broker: add --local, or write to your cluster")

@@ -51,8 +51,8 @@ class DemoOptions:
         """The plan of its topology, which reads the parameters from the environment, here and in its processes."""
         os.environ.update(self.parameters.to_environment())
         # One is left when another is killed.
-        copies = 2 if self.kill else 1
-        return RunPlan(load_topology(REFERENCE), REFERENCE, processes=dict.fromkeys(BOLTS, copies), ackers=copies)
+        workers, ackers = (2, 2) if self.kill else (None, 1)
+        return RunPlan(load_topology(REFERENCE), REFERENCE, processes=workers, ackers=ackers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class DemoReport:
     expected: Counter[str]  # a plain count of the text
     counted: Counter[str]  # by the topology
     acker_kills: int  # acker workers killed
-    bolt_kills: int  # bolt processes killed
+    bolt_kills: int  # worker processes killed
     overdue: str = ""  # what was pending at the deadline; empty if it was complete by then
 
     @property
@@ -131,7 +131,7 @@ class DemoReport:
             f"complete latency {latency_in_words(self.latency)}",
         ]
         if self.acker_kills or self.bolt_kills:
-            lines.append(f"killed on the way: {self.acker_kills} acker worker, {self.bolt_kills} bolt process")
+            lines.append(f"killed on the way: {self.acker_kills} acker worker, {self.bolt_kills} worker process")
         if self.overdue:
             lines.append(self.overdue)
         return [*lines, comparison(self.expected, self.counted)]
@@ -221,7 +221,7 @@ def _run(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View
 
 
 class Kills:
-    """The kills of an acker worker and of a process of a bolt, at random moments while they have tasks."""
+    """The kills of an acker worker and of a worker process, at random moments while they have tasks."""
 
     def __init__(self, seed: int, bolts: Sequence[str]) -> None:
         self._random = random.Random(f"{seed}/chaos")  # noqa: S311
@@ -247,7 +247,7 @@ class Kills:
         ]
         if not self.of_bolts and done >= self._bolt_at and working:
             bolt = self._random.choice(working)
-            due.append((self._random.choice(pids[bolt]), f"{bolt} process"))
+            due.append((self._random.choice(pids[bolt]), "worker process"))
             self.of_bolts += 1
         return due
 

@@ -61,7 +61,7 @@ class AckerPool(Supervisor[WorkerStats]):
 
         self._slots = [
             Slot(
-                ACKER_LOOP,
+                (ACKER_LOOP,),
                 partial(ChildProcess, (_MODULE,), {}),
                 partial(launch_of, number),
                 {ACKER_LOOP: WorkerStats()},
@@ -133,7 +133,7 @@ def main() -> int:
         topology, launch["kafka"], WorkerSettings(**launch["worker"]), on_stats, instance=launch["instance"]
     )
     stop_with_supervisor(worker.stop, _ORPHAN_SECONDS)
-    return run_reporting(worker.run, reports)
+    return run_reporting(worker.run, partial(send_report, reports))
 
 
 if __name__ == "__main__":

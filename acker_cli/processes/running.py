@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -44,12 +44,12 @@ _ACKERS_JOIN_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A topology, or one component of it, with the number of processes of each component and of acker workers."""
+    """A topology, or one component of it, with its worker processes as for `TopologyRunner`, and acker workers."""
 
     topology: Topology
     reference: str
     component: str | None = None
-    processes: Mapping[str, int] = field(default_factory=dict)
+    processes: int | Sequence[Sequence[str]] | None = None
     ackers: int = 0
 
     @property
@@ -66,52 +66,27 @@ class RunPlan:
 
     @classmethod
     def checked(
-        cls, topology: Topology, reference: str, component: str | None, processes: Sequence[str], ackers: int
+        cls,
+        topology: Topology,
+        reference: str,
+        component: str | None,
+        processes: int | Sequence[Sequence[str]] | None,
+        ackers: int,
     ) -> "RunPlan":
         """The plan of a command line; an error if it does not fit the topology."""
         if component is not None:
             topology.factory(component)
-            if head := _head_of(topology.manifest, component):
+            if (head := topology.manifest.head(component).name) != component:
                 raise SettingsError(
                     f"--component {component} is chained, and runs in the tasks of {head}: give --component {head}"
                 )
-            if processes:
+            if processes is not None:
                 raise SettingsError("--component runs in this process: remove --processes, or run it several times")
         if ackers and not topology.manifest.acking:
             raise SettingsError(
                 f"topology {topology.name} has the guarantee at_most_once, so it has no ackers: remove --ackers"
             )
-        tasks = {each.name: each.tasks for each in topology.manifest.components if not each.external}
-        counts = dict(map(_process_count, processes))
-        for name, count in counts.items():
-            if name not in tasks:
-                raise SettingsError(
-                    f"--processes names {name!r}, which is not a component: {topology.name} has {', '.join(tasks)}"
-                )
-            if head := _head_of(topology.manifest, name):
-                raise SettingsError(
-                    f"--processes {name}={count} names a chained bolt, which runs in the processes of {head}: give "
-                    f"--processes {head}={count}"
-                )
-            if not 1 <= count <= tasks[name]:
-                raise SettingsError(
-                    f"--processes {name}={count} needs a task for each process, and {name} has {tasks[name]} tasks: "
-                    f"give 1 to {tasks[name]} processes"
-                )
-        return cls(topology, reference, component, counts, ackers)
-
-
-def _process_count(given: str) -> tuple[str, int]:
-    name, _, count = given.partition("=")
-    if not (name and count.isdigit()):
-        raise SettingsError(f"--processes takes NAME=N, such as --processes split=2, not {given!r}")
-    return name, int(count)
-
-
-def _head_of(manifest: Manifest, component: str) -> str:
-    """The component in whose tasks a chained bolt runs; an empty string for other components."""
-    head = manifest.head(component).name
-    return "" if head == component else head
+        return cls(topology, reference, component, processes, ackers)
 
 
 def check_cluster(
@@ -149,7 +124,7 @@ def check_cluster(
 
 
 class TopologyProcesses:
-    """Runs all components of a plan in processes of their own, and acker workers beside them.
+    """Runs all components of a plan in worker processes, and acker workers beside them.
 
     `kafka` are librdkafka properties, `worker` fields of `WorkerSettings`, `log_level` the least that ackers log,
     `state_directory` that of stores of states on disk.
@@ -197,7 +172,7 @@ class TopologyProcesses:
 
 
 def run_topology(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View, control: ControlWatch) -> None:
-    """Runs all components, each in processes of its own, until the topology is stopped, or a signal unwinds it."""
+    """Runs all components in worker processes until the topology is stopped, or a signal unwinds it."""
     worker, stores = settings.worker.model_dump(), settings.state.directory
     processes = TopologyProcesses(plan, kafka, worker, settings.log_level, stores)
     components = processes.components

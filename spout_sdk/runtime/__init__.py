@@ -6,6 +6,7 @@
   such a call, or for a paused task, are reset; `timeout_resets`: sends the resets.
 - `reading_pauses`: partitions whose reading is paused.
 - `share_watch`: sets the shares of tasks in shuffle groupings.
-- `component_runner`: runs one component in this process and thread; `process`: the same as a program.
-- `supervisor`: runs a whole topology, each component in its own processes.
+- `component_runner`: runs one component in this thread; `worker`: runs several, each in a thread; `process`: a program
+  of a worker.
+- `supervisor`: runs a whole topology in worker processes.
 """

@@ -1,8 +1,8 @@
-"""Watches calls of `execute` that take long, in a thread of a bolt's process.
+"""Watches the calls of `execute` of one component that take long, in a thread beside that of its loop.
 
 It reads what the loop publishes for each call, and calls no method of the bolt. After a third of the smallest message
-timeout it keeps the trees alive that wait for the process; after the timeout it warns; after `max.poll.interval.ms` it
-ends the process, because nothing can interrupt the call. Until then librdkafka's own thread sends the heartbeats.
+timeout it keeps the trees alive that wait for the component; after the timeout it warns; after `max.poll.interval.ms`
+it ends the process, because nothing can interrupt the call. Until then librdkafka's own thread sends the heartbeats.
 
 It also keeps the trees alive that wait for a paused task, or for a task of an `AsyncBolt` whose coroutines take as long
 and leave no room for other inputs.
@@ -152,8 +152,8 @@ class ExecuteWatch:
             trees = f" Its trees have failed at max_tree_age ({limits.tree_age:g} s) and are replayed: raise the limit."
         logger.warning(
             "%s/%d: one execute has been running for %.0f s, longer than the message timeout of %g s, %s, roots %s. "
-            "Nothing else of this process is executed meanwhile.%s Emit smaller pieces of work, wait in an AsyncBolt, "
-            "or raise message_timeout; the process ends after %.0f s (%s)",
+            "Its process executes nothing else of this component meanwhile.%s Emit smaller pieces of work, wait in an "
+            "AsyncBolt, or raise message_timeout; the process ends after %.0f s (%s)",
             *(self._component, task, seconds, limits.timeout, where, roots, trees, limits.execute, MAX_POLL),
             extra=EACH,
         )
@@ -168,8 +168,8 @@ class ExecuteWatch:
         return f" ({shown[0]})" if shown else ""
 
 
-def end_process(why: str) -> NoReturn:
+def end_process(why: str, code: int = 1) -> NoReturn:
     """Ends this process at once, with `why` as the last line of its log."""
     logger.critical("%s", why)
     logging.shutdown()
-    os._exit(1)
+    os._exit(code)

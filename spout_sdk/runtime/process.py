@@ -1,4 +1,4 @@
-"""Program of one process of a component: `python -m spout_sdk.runtime.process MODULE:TOPOLOGY COMPONENT`.
+"""Program of a worker: `python -m spout_sdk.runtime.process MODULE:TOPOLOGY COMPONENT...`.
 
 `TopologyRunner` starts it, and passes a `Launch` on standard input. SIGTERM, SIGINT and the end of standard input stop
 it cleanly; if its supervisor has ended and the stop takes too long, it exits.
@@ -8,10 +8,12 @@ import gc
 import logging
 import os
 import sys
-from typing import Final
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from kafka_clients.supervision import read_launch, run_reporting, send_report, stop_with_supervisor
-from spout_sdk.api.topology import load_topology
+from spout_sdk.api.topology import Topology, load_topology
 from spout_sdk.errors import (
     AccessError,
     BrokerUnreachableError,
@@ -30,6 +32,7 @@ from spout_sdk.runtime.supervisor import (
     Launch,
     stop_seconds,
 )
+from spout_sdk.runtime.worker import Worker
 
 _DEFAULT_THRESHOLDS: Final = (700, 10, 10)
 # A read of 500 records creates some thousand objects, which are all freed before the next read.
@@ -41,7 +44,7 @@ _EXITS: Final[dict[type[Exception], int]] = {
     AccessError: EXIT_UNUSABLE,
     TooManyFailuresError: EXIT_GAVE_UP,
 }
-_FORMAT: Final = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+_FORMAT: Final = "%(asctime)s %(process)d %(threadName)s %(levelname)s %(name)s: %(message)s"
 
 
 def collect_rarely() -> None:
@@ -56,40 +59,50 @@ def collect_rarely() -> None:
         gc.set_threshold(*_RARE_THRESHOLDS)
 
 
-def run_component(reference: str, component: str, launch: Launch) -> int:
+def run_worker(reference: str, components: Sequence[str], launch: Launch) -> int:
+    """Runs components of a topology until a signal, or until one fails; returns the exit code."""
     sys.path[:] = [*launch.path, *(entry for entry in sys.path if entry not in launch.path)]
-    runner: ComponentRunner | None = None
+    reporting = threading.Lock()
+    worker: Worker | None = None
 
-    def run() -> None:
-        nonlocal runner
-        topology = load_topology(reference)
-        runner = ComponentRunner(
+    def report(component: str, members: Mapping[str, Any]) -> None:
+        with reporting:
+            send_report(launch.reports, {"name": component, **members})
+
+    def make_runner(topology: Topology, component: str) -> ComponentRunner:
+        return ComponentRunner(
             topology,
             component,
             launch.kafka,
-            on_stats=lambda stats: send_report(launch.reports, {"stats": stats.to_dict(), "name": stats.component}),
-            on_hanging=lambda why: send_report(launch.reports, {"error": why}),
-            slot=launch.slot,
+            on_stats=lambda stats: report(stats.component, {"stats": stats.to_dict()}),
+            on_hanging=lambda why: report(component, {"error": why}),
+            slot=launch.slots[component],
             is_new_slot=launch.is_new_slot,
             state_directory=launch.state_directory,
         )
-        stop_with_supervisor(runner.stop, stop_seconds(topology))
-        collect_rarely()
-        runner.run()
 
-    def exit_code(error: Exception) -> int:
+    def prepare() -> None:
+        nonlocal worker
+        topology = load_topology(reference)
+        runners = {component: make_runner(topology, component) for component in components}
+        worker = Worker(runners, report, exit_code, stop_seconds(topology))
+        stop_with_supervisor(worker.stop, stop_seconds(topology))
+        collect_rarely()
+
+    def exit_code(error: BaseException) -> int:
         if isinstance(error, TopologyError):
             # The user's code raised it; another start would run the same code.
-            return EXIT_UNUSABLE if runner is None else EXIT_GAVE_UP
+            return EXIT_UNUSABLE if worker is None else EXIT_GAVE_UP
         return next((code for kind, code in _EXITS.items() if isinstance(error, kind)), EXIT_BROKEN)
 
-    return run_reporting(run, launch.reports, exit_code)
+    code = run_reporting(prepare, lambda error: report(components[0], error), exit_code)
+    return code if worker is None else worker.run()
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 2 or os.isatty(0):
+    if len(arguments) < 2 or os.isatty(0):
         sys.stderr.write(
-            "usage: python -m spout_sdk.runtime.process MODULE:TOPOLOGY COMPONENT, with a launch line on standard "
+            "usage: python -m spout_sdk.runtime.process MODULE:TOPOLOGY COMPONENT..., with a launch line on standard "
             "input; to run a component by hand, use `acker run MODULE:TOPOLOGY --component COMPONENT`\n"
         )
         return EXIT_UNUSABLE
@@ -98,8 +111,8 @@ def main(arguments: list[str]) -> int:
         return EXIT_CLEAN  # the supervisor ended before it sent a launch
     launch = Launch(**read)
     logging.basicConfig(level=launch.log_level, format=_FORMAT, stream=sys.stderr)
-    reference, component = arguments
-    return run_component(reference, component, launch)
+    reference, *components = arguments
+    return run_worker(reference, components, launch)
 
 
 if __name__ == "__main__":

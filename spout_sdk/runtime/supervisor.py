@@ -1,12 +1,14 @@
-"""Runs a whole topology, each component in its own processes, and restarts processes that end."""
+"""Runs a whole topology in worker processes, and restarts processes that end."""
 
 import logging
 import os
 import secrets
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain, cycle, islice
 from signal import SIGKILL, Signals
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ from spout_sdk.api.topology import STOP_TIMEOUT, Topology, load_topology
 from spout_sdk.errors import ProcessError, TopologyError
 from spout_sdk.kafka.kafka_settings import KafkaSettings, checked
 from spout_sdk.statistics.stats import Stats
+from tuple_tree.components import Component
 
 logger = get_logger("spout_sdk.runtime.supervisor")
 
@@ -32,11 +35,11 @@ _MODULE: Final = "spout_sdk.runtime.process"
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Parameters of a process, besides topology and component; import path and log level are the supervisor's."""
+    """Parameters of a worker, besides its topology; import path and log level are the supervisor's."""
 
     kafka: Mapping[str, Any] = field(repr=False)
-    slot: str | None = None  # see `ComponentRunner`; a process and its successors have the same
-    is_new_slot: bool = False  # whether no process has had that slot before
+    slots: Mapping[str, str]  # component → its slot, see `ComponentRunner`; a worker and its successors have the same
+    is_new_slot: bool = False  # whether no process has had these slots before
     state_directory: str | None = None  # directory of the stores of states; in memory if None
     path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
     log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())
@@ -53,14 +56,14 @@ class Exit:
     """A process that ended and was not stopped.
 
     Attributes:
-        component: the component that the process ran.
+        components: the components that the process ran.
         pid: the process id.
         code: the exit code; negative for a signal.
         error: the reason, in one line; empty if the process reported none.
         restarts_in: seconds until the process is started again; None if it is not.
     """
 
-    component: str
+    components: tuple[str, ...]
     pid: int
     code: int
     error: str
@@ -68,22 +71,41 @@ class Exit:
 
     def __str__(self) -> str:
         after = "" if self.restarts_in is None else f"; restarting in {self.restarts_in:.1f} s"
-        return f"process {self.pid} of {self.component} {describe_exit(self.code, self.error)}{after}"
+        return f"process {self.pid} of {', '.join(self.components)} {describe_exit(self.code, self.error)}{after}"
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def place(components: Sequence[Component], count: int) -> list[list[str]]:
+    """The components of each of `count` workers at most: a component is in as many as it has tasks, one after another.
+
+    A worker without a task of a component does not join its group.
+    """
+    workers: list[list[str]] = [[] for _ in range(min(count, sum(component.tasks for component in components)))]
+    places = cycle(workers)
+    for component in components:
+        for worker in islice(places, min(component.tasks, len(workers))):
+            worker.append(component.name)
+    return workers
 
 
 class TopologyRunner(Supervisor[Stats]):
-    """Runs each component of a topology in one or more processes.
+    """Runs a topology in worker processes, which run tasks of all components, each component in a thread of its own.
 
-    The processes end with this process, even if it is killed. A process that ends by itself is reported and started
-    again, after a pause that grows each time. In three cases all processes are stopped instead, and `wait` raises: if
-    `restart` is False; if a component could not start in the first place, or must not be restarted; and if 10 starts in
-    a row, in about a minute, could not create, prepare or open the component, without a tuple executed or emitted in
-    between.
+    The processes end with this process, even if it is killed. A worker ends if one of its components fails; it is
+    reported and started again, after a pause that grows each time. In three cases all processes are stopped instead,
+    and `wait` raises: if `restart` is False; if a component could not start in the first place, or must not be
+    restarted; and if 10 starts in a row, in about a minute, could not create, prepare or open a component, without a
+    tuple executed or emitted by it in between.
 
     Args:
         reference: `module:attribute` of a `Topology`, or of a function that returns one; imported by every process.
         kafka: librdkafka properties.
-        processes: component → its number of processes; 1 by default.
+        processes: the number of workers, or the components of each; as many as there are cores by default, and as many
+            as there are tasks at most. A component is in as many of them as it has tasks.
         restart: False to stop everything as soon as one process ends.
         environment: variables that are added to the environment of the processes.
         state_directory: directory of the stores of states, as for `ComponentRunner`.
@@ -98,7 +120,7 @@ class TopologyRunner(Supervisor[Stats]):
         self,
         reference: str,
         kafka: KafkaSettings,
-        processes: Mapping[str, int] | None = None,
+        processes: int | Sequence[Sequence[str]] | None = None,
         *,
         restart: bool = True,
         environment: Mapping[str, str] | None = None,
@@ -114,13 +136,17 @@ class TopologyRunner(Supervisor[Stats]):
         self._on_exited = on_exit
         topology = load_topology(reference)
         self._manifest, self._stop_seconds = topology.manifest, stop_seconds(topology)
-        self._failed_starts_of: dict[
-            Slot[Stats], tuple[int, int]
-        ] = {}  # slot → failed starts in a row, and tuples until then
+        # Slot → component → failed starts in a row, and tuples until then.
+        self._failed_starts_of: dict[Slot[Stats], dict[str, tuple[int, int]]] = {}
         # External components run elsewhere, for instance in Spark.
         self._components = [component for component in self._manifest.components if not component.external]
         self._heads = [component for component in self._manifest.heads if not component.external]
-        self._plan(processes or {})
+        if processes is None or isinstance(processes, int):
+            count = cores() if processes is None else processes
+            if count < 1:
+                raise TopologyError(f"processes is {count}: a topology needs one at least")
+            processes = place(self._heads, count)
+        self._slots = [self._slot(each) for each in self._checked(processes)]
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until all processes have ended; returns False if some still run after `seconds`.
@@ -193,62 +219,62 @@ class TopologyRunner(Supervisor[Stats]):
         """Component → the sum of the statistics of its processes, including processes that have ended."""
         return self._sums()
 
-    def _plan(self, processes: Mapping[str, int]) -> None:
-        # Several runners may share the tasks of a component, for instance on two machines: their slots must differ.
-        run = secrets.token_hex(4)
-        known = {component.name for component in self._components}
-        for name in processes:
+    def _checked(self, workers: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+        """The components of each worker; an error if that does not fit the topology."""
+        known = {component.name: component for component in self._components}
+        counts = Counter(chain.from_iterable(workers))
+        if left_out := [component.name for component in self._heads if component.name not in counts]:
+            raise TopologyError(f"processes leaves out {', '.join(left_out)}: name each component")
+        for name, count in counts.items():
             if name not in known:
                 raise TopologyError(f"processes names {name!r}, but the topology has {', '.join(sorted(known))}")
             if (head := self._manifest.head(name).name) != name:
-                raise TopologyError(f"{name!r} is chained: it runs in the processes of {head!r}, so name {head!r}")
-        for component in self._heads:
-            count = processes.get(component.name, 1)
-            if not 1 <= count <= component.tasks:
+                raise TopologyError(f"{name!r} is chained: it runs in the tasks of {head!r}, so name {head!r}")
+            if count > known[name].tasks:
                 raise TopologyError(
-                    f"{component.name!r} cannot run in {count} processes: it has {component.tasks} tasks, "
-                    "and each process needs one"
+                    f"{name!r} cannot run in {count} processes: it has {known[name].tasks} tasks, and each process "
+                    "needs one"
                 )
-            for number in range(count):
-                self._slots.append(self._slot(component.name, f"{run}-{number}"))
+        return workers
 
-    def _slot(self, component: str, name: str) -> Slot[Stats]:
+    def _slot(self, components: Sequence[str]) -> Slot[Stats]:
         is_new = True
+        # Runners on several machines share the tasks of a component: their slots must differ.
+        slots = {component: secrets.token_hex(6) for component in components}
 
         def spawn() -> ChildProcess:
-            return ChildProcess((_MODULE, self._reference, component), self._environment)
+            return ChildProcess((_MODULE, self._reference, *components), self._environment)
 
         def launch() -> dict[str, Any]:
             nonlocal is_new
             was_new, is_new = is_new, False
-            return asdict(Launch(dict(self._kafka), name, was_new, self._state_directory))
+            return asdict(Launch(dict(self._kafka), slots, was_new, self._state_directory))
 
-        names = (component, *(bolt.name for bolt in self._manifest.chained_to(component)))
-        return Slot(component, spawn, launch, {name: Stats(name) for name in names})
+        chained = [bolt.name for component in components for bolt in self._manifest.chained_to(component)]
+        return Slot(components, spawn, launch, {name: Stats(name) for name in (*components, *chained)})
 
     def _on_exit(self, slot: Slot[Stats], pid: int, code: int, pause: float) -> ProcessError | None:
         # If the component has run before, the cause may be a restart of brokers.
-        unusable = code == EXIT_UNUSABLE and slot.name not in self._reported
+        unusable = code == EXIT_UNUSABLE and slot.failed not in self._reported
         starts = self._failed_starts(slot, code)
         restarts = self._restart and not unusable and code != EXIT_GAVE_UP and starts < MAX_STARTS
-        exit_ = Exit(slot.name, pid, code, slot.error, pause if restarts else None)
+        exit_ = Exit(slot.loops, pid, code, slot.error, pause if restarts else None)
         logger.log(logging.INFO if code == EXIT_CLEAN else logging.ERROR, "%s", exit_)
         if self._on_exited is not None:
             self._on_exited(exit_)
         if restarts:
             return None
         why = slot.error or str(exit_)
-        return ProcessError(slot.name, f"{starts} starts in a row failed, the last one: {why}" if starts > 1 else why)
+        failed = slot.failed if slot.error else slot.name
+        return ProcessError(failed, f"{starts} starts in a row failed, the last one: {why}" if starts > 1 else why)
 
     def _failed_starts(self, slot: Slot[Stats], code: int) -> int:
-        """How many starts in a row could not prepare the component, including the process that has just ended."""
-        done = sum(past.executed + past.emitted for past in slot.past.values())
-        starts, done_before = self._failed_starts_of.get(slot, (0, 0))
+        """How many starts in a row could not prepare a component, including the process that has just ended."""
+        counts = self._failed_starts_of.setdefault(slot, {})
         if code != EXIT_NOT_PREPARED:
-            starts = 0
-        elif done > done_before:
-            starts = 1
-        else:
-            starts += 1
-        self._failed_starts_of[slot] = starts, done
-        return starts
+            counts.clear()
+            return 0
+        starts, done_before = counts.get(slot.failed, (0, 0))
+        done = slot.past[slot.failed].executed + slot.past[slot.failed].emitted
+        counts[slot.failed] = 1 if done > done_before else starts + 1, done
+        return counts[slot.failed][0]

@@ -32,6 +32,7 @@ from tests.chaos.components import (
     source_of,
 )
 from tests.kafka.sdk_rig import Cluster, progress, value
+from tests.manifests import apart
 from tests.topics import create_topics
 from tests.unit.cli.running import descendants, is_alive
 from tests.waiting import eventually
@@ -157,7 +158,7 @@ class Target:
         self._notices = NoticesRead(self) if "numbers" in self.in_spark else None
         self._reference, self._servers = reference, brokers.bootstrap_servers
         self.check = RunCheck(kafka, self.topology)
-        plan = RunPlan(self.topology, reference, ackers=int(self.tracked))
+        plan = RunPlan(self.topology, reference, processes=apart(self.topology.manifest), ackers=int(self.tracked))
         self._processes = TopologyProcesses(plan, kafka, log_level="info")
         self._drivers = {
             each: Driver(reference, each, brokers.bootstrap_servers, directory() / f"{name}-{each}")

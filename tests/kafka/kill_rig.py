@@ -26,6 +26,7 @@ from tests.chaos.components import (
 )
 from tests.kafka.killed import ARMED, KILLED, SIGNAL
 from tests.kafka.sdk_rig import Cluster, value, write
+from tests.manifests import apart
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.names import component_group, dead_letters_topic, tuples_topic
@@ -53,8 +54,8 @@ class KilledRun:
         heads = [head.name for head in cluster.manifest.heads]
         self._spout, self._killed = heads[0], [head for head in heads if head in KILLED]
         self._is_chain = self._spout in KILLED
-        counts = dict.fromkeys(self._killed, processes)
-        self.runner = TopologyRunner(reference, cluster.kafka, counts, on_exit=self.exits.append)
+        workers = apart(cluster.manifest, dict.fromkeys(self._killed, processes))
+        self.runner = TopologyRunner(reference, cluster.kafka, workers, on_exit=self.exits.append)
 
     @property
     def spout(self) -> Stats:

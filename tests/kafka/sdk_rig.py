@@ -22,6 +22,7 @@ from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import watermarks
 from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner, load_topology
 from tests.contract.lives import Killed, Life, living
+from tests.manifests import apart
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.manifest import Manifest
@@ -374,9 +375,12 @@ class Source(Cluster):
         eventually(is_committed, "the group's offset at the end of all partitions", deadline_s)
 
     @contextmanager
-    def processes(self, counts: Mapping[str, int] | None = None, **options: Any) -> Iterator[TopologyRunner]:
-        """Runs the components in processes of their own, with an acker worker; stopped in order at the end."""
-        with acking(self), TopologyRunner(self.reference, self.kafka, counts, **options) as runner:
+    def processes(
+        self, counts: Mapping[str, int] | None = None, workers: Sequence[Sequence[str]] | None = None, **options: Any
+    ) -> Iterator[TopologyRunner]:
+        """Runs it beside an acker worker until the end: each component in processes of its own, or in these workers."""
+        chosen = workers or apart(self.manifest, counts)
+        with acking(self), TopologyRunner(self.reference, self.kafka, chosen, **options) as runner:
             yield runner
             runner.stop()
             assert runner.wait(0)

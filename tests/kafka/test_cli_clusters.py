@@ -156,7 +156,7 @@ def test_a_topology_without_an_acker_worker_is_warned_of(
     assert warnings_logged() == []
 
     def needs_ackers(component: str | None, ackers: int) -> bool:
-        return RunPlan.checked(load_topology(TOPOLOGY), TOPOLOGY, component, (), ackers).needs_ackers
+        return RunPlan.checked(load_topology(TOPOLOGY), TOPOLOGY, component, None, ackers).needs_ackers
 
     needed = [needs_ackers(*each) for each in ((None, 0), ("lines", 0), ("split", 0), (None, 1))]
     assert needed == [True, True, False, False], "only for processes that begin trees"

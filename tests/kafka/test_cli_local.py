@@ -48,7 +48,7 @@ def first_topology(tmp_path: Path) -> Path:
 
 
 def test_child_processes_end_with_a_killed_command(first_topology: Path) -> None:
-    arguments = ("run", "first:topology", "--local", "--feed", "orders=orders.txt", "--processes", "ship=2")
+    arguments = ("run", "first:topology", "--local", "--feed", "orders=orders.txt", "--processes", "3")
     with running_acker(*arguments, cwd=first_topology, environment={"TMPDIR": str(first_topology)}) as command:
         command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.output)), "acks")
         assert command.end(signal.SIGKILL) == -signal.SIGKILL

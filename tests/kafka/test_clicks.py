@@ -29,7 +29,6 @@ pytestmark = pytest.mark.exhaustive
 BACKLOG: Final = 150_000
 DEPLOYMENTS: Final = 10
 OUTAGE_SECONDS: Final = 20.0
-_PROCESSES: Final = {"clicks": 2, "parse": 2, "value": 2, "per-minute": 2}
 
 
 class Run:
@@ -51,7 +50,7 @@ class Run:
         """Starts all processes, and stops them."""
         self.ackers = AckerPool(self.source.name, self.source.kafka, 2, log_level="error")
         options: dict[str, Any] = {"environment": {DOWN: str(self._down)}, "state_directory": self._stores}
-        runner = TopologyRunner(self.source.reference, self.source.kafka, _PROCESSES, **options)
+        runner = TopologyRunner(self.source.reference, self.source.kafka, 2, **options)
         with self.ackers, runner:
             self.runner = runner
             yield

@@ -103,7 +103,8 @@ def test_one_port_serves_all_processes_of_a_command(use: Use, bootstrap_servers:
     hold = tmp_path / "hold"
     hold.touch()
     stuck = ("--set", f"metrics.stuck_after_s={STUCK_AFTER_SECONDS}", "--metrics-port", "0")
-    arguments = ("run", cluster.reference, "--ackers", "1", *stuck, "--bootstrap-servers", bootstrap_servers)
+    processes = ("--processes", "1", "--ackers", "1", "--bootstrap-servers", bootstrap_servers)
+    arguments = ("run", cluster.reference, *processes, *stuck)
     with running_acker(*arguments, cwd=ROOT, environment={**PATIENT, HOLD: str(hold)}) as command:
         endpoint = Endpoint(command)
         endpoint.becomes_unhealthy("split")

@@ -35,10 +35,11 @@ def test_a_bolt_that_exceeds_the_poll_interval_loses_its_task_and_no_message(
         exits.append(exit_)
         hold.unlink(missing_ok=True)
 
-    with source.processes(on_exit=on_exit) as runner:
+    with source.processes(workers=[["lines"], ["split", "count"]], on_exit=on_exit) as runner:
         eventually(lambda: runner.stats()["lines"].counters.get("acked") == LINES, "every line acked", 120)
     [ended] = exits
-    assert (ended.component, ended.code) == ("split", 1)
+    assert (ended.components, ended.code) == (("split", "count"), 1)
+    assert ended.error.startswith("split/")
     assert "one execute ran for 6 s, longer than max.poll.interval.ms allows (6 s)" in ended.error
     assert ended.error in capfd.readouterr().err
 

@@ -27,11 +27,11 @@ def kills_of(seed: int) -> list[tuple[float, tuple[int, str]]]:
     return killed
 
 
-def test_one_acker_and_one_bolt_process_are_killed_in_the_middle() -> None:
+def test_one_acker_and_one_worker_process_are_killed_in_the_middle() -> None:
     def check(seed: int) -> None:
         (acker_at, acker), (bolt_at, (bolt, role)) = kills_of(seed)
         assert acker == (10, "acker worker")
-        assert role == "count process"
+        assert role == "worker process"
         assert bolt in (20, 21)
         assert 0.2 < acker_at < 0.45 < bolt_at < 0.7
         assert kills_of(seed) == [(acker_at, acker), (bolt_at, (bolt, role))]

@@ -15,9 +15,7 @@ from tests.manifests import bolt, manifest, spout
 
 def test_a_chained_bolt_has_no_processes_of_its_own() -> None:
     with pytest.raises(SettingsError, match="--component parse is chained, and runs in the tasks of clicks: give"):
-        RunPlan.checked(topology, "module:topology", "parse", (), 0)
-    with pytest.raises(SettingsError, match=r"chained bolt, .* of clicks: give --processes clicks=2"):
-        RunPlan.checked(topology, "module:topology", None, ["describe=2"], 0)
+        RunPlan.checked(topology, "module:topology", "parse", None, 0)
 
 
 def test_a_run_names_the_guarantee_of_each_state_that_it_has() -> None:
@@ -38,7 +36,7 @@ def test_a_process_has_the_instance_of_the_settings(monkeypatch: pytest.MonkeyPa
     for kind in ("AckerWorker", "AckerService"):
         monkeypatch.setattr(worker, kind, make)
     settings = Settings(instance="one")
-    plan = RunPlan.checked(topology, "module:topology", "clicks", (), 0)
+    plan = RunPlan.checked(topology, "module:topology", "clicks", None, 0)
     unused: Any = None
     with pytest.raises(MadeError, match="one"):
         running.run_component(plan, {}, settings, unused, unused)

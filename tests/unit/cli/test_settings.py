@@ -122,7 +122,7 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = loaded.settings.kafka
     assert kafka["sasl.password"] == "hush"
     # Nor are they in a traceback with values, or in a log line that holds one of these objects.
-    for holder in (loaded.rows(), loaded, Launch(kafka)):
+    for holder in (loaded.rows(), loaded, Launch(kafka, {})):
         assert "hush" not in repr(holder)
 
 

@@ -54,7 +54,7 @@ class Supervised(Supervisor[Nothing]):
     def __init__(self) -> None:
         super().__init__(lambda _stats: Nothing(), lambda one, _other: one, lambda name, why: RuntimeError(name, why))
         self.children: list[Child] = []
-        slot = Slot("work", self._spawn, lambda: {"number": len(self.children)}, {"work": Nothing()})
+        slot = Slot(("work",), self._spawn, lambda: {"number": len(self.children)}, {"work": Nothing()})
         slot.backoff = Backoff(first=3_600, longest=3_600)
         self._slots = [slot]
 

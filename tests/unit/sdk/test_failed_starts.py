@@ -1,6 +1,8 @@
 """A component that cannot be prepared is not started for ever; the reason of the last start is the error."""
 
+import json
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -31,8 +33,12 @@ class Child:
     def signal(self, _number: int) -> None: ...
 
     def reports(self) -> Iterator[dict[str, Any]]:
-        yield {"stats": Stats("check", executed=self.executed).to_dict()}
-        yield {"error": WHY}
+        # The other components of its worker may do their work.
+        yield {"name": "orders", "stats": Stats("orders", emitted=self.pid).to_dict()}
+        yield {"name": "check", "stats": Stats("check", executed=self.executed).to_dict()}
+        if self.code > 0:
+            yield {"name": "check", "error": WHY}
+            yield {"name": "orders", "error": "a second error, which follows from the first"}
 
     def launch(self, _launch: object) -> "Child":
         return self
@@ -45,11 +51,10 @@ NOT_PREPARED = Child(EXIT_NOT_PREPARED)
 
 
 def started(monkeypatch: pytest.MonkeyPatch, children: Iterator[Child]) -> tuple[list[Exit], str]:
-    """The exits of the processes of one component, and the error at the end."""
+    """The exits of the processes of one worker, and the error at the end."""
     monkeypatch.setattr("spout_sdk.runtime.supervisor.ChildProcess", lambda *_: next(children))
     exits: list[Exit] = []
-    runner = TopologyRunner(REFERENCE, {"bootstrap.servers": "127.0.0.1:1"}, on_exit=exits.append)
-    runner._slots = [slot for slot in runner._slots if slot.name == "check"][:1]
+    runner = TopologyRunner(REFERENCE, {"bootstrap.servers": "127.0.0.1:1"}, 1, on_exit=exits.append)
     for slot in runner._slots:
         slot.backoff = Backoff(0, 0)
     with pytest.raises(ProcessError) as raised:
@@ -84,23 +89,33 @@ def test_another_end_begins_the_count_anew(monkeypatch: pytest.MonkeyPatch, othe
 )
 def test_the_exit_code_of_a_process(monkeypatch: pytest.MonkeyPatch, error: SpoutSdkError | None, code: int) -> None:
     class Runner:
-        def __init__(self, *_: object, **_options: object) -> None:
+        def __init__(self, _topology: object, component: str, *_: object, **_options: object) -> None:
+            self._fails, self._stopped = component == "check", threading.Event()
             if error is None:
                 raise TopologyError("there is no such component")
 
-        def stop(self) -> None: ...
+        def stop(self) -> None:
+            self._stopped.set()
 
         def run(self) -> None:
-            assert error is not None
-            raise error
+            if self._fails:
+                assert error is not None
+                raise error
+            assert self._stopped.wait(60)
 
     monkeypatch.setattr(process, "ComponentRunner", Runner)
     monkeypatch.setattr(process, "stop_with_supervisor", lambda *_: None)
     monkeypatch.setattr(process, "collect_rarely", lambda: None)
     read, write = os.pipe()
     try:
-        assert process.run_component(REFERENCE, "check", Launch({}, reports=write)) == code
-        assert str(error or "there is no such component") in os.read(read, 4096).decode().replace('\\"', '"')
+        components = ("orders", "check")
+        launch = Launch({}, dict.fromkeys(components, "slot"), reports=write)
+        assert process.run_worker(REFERENCE, components, launch) == code
+        [report] = map(json.loads, os.read(read, 4096).splitlines())
+        assert report == {
+            "name": "orders" if error is None else "check",
+            "error": str(error or "there is no such component"),
+        }
     finally:
         os.close(read)
         os.close(write)

@@ -26,7 +26,7 @@ os._exit(7)
 def test_an_end_is_detected_while_a_grandchild_keeps_the_pipe_open(tmp_path: Path) -> None:
     (tmp_path / "forking.py").write_text(FORKING.format(pid=str(tmp_path / "pid")))
     arguments = ("spout_sdk.runtime.process", "forking:topology", "any")
-    child = ChildProcess(arguments, {"PYTHONPATH": str(tmp_path)}).launch(asdict(Launch({})))
+    child = ChildProcess(arguments, {"PYTHONPATH": str(tmp_path)}).launch(asdict(Launch({}, {})))
     try:
         assert list(child.reports()) == []
         assert child.wait() == 7
