@@ -4,17 +4,15 @@ A pack is the encapsulated record batch message of Arrow's IPC format, without i
 the stream, whose Arrow type follows from the field's Avro type.
 """
 
-import io
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 
 from tuple_tree.errors import WireError
-from tuple_tree.fields import INFINITE, NAIVE, Column, all_fit
+from tuple_tree.fields import INFINITE, NAIVE, Column, all_fit, read_avro_body
 from tuple_tree.payloads import MAX_ROWS
 from tuple_tree.streams import Stream, Values
 
@@ -102,14 +100,7 @@ class ArrowColumn(Column):
         """The values of a received column. Raises an error of fastavro or Arrow if one of them cannot be read."""
         if self._avro is None:
             return column.to_pylist()  # type: ignore[no-any-return]
-        return [self._read(body) for body in column.to_pylist()]
-
-    def _read(self, body: bytes) -> Any:
-        stream = io.BytesIO(body)
-        value = fastavro.schemaless_reader(stream, self._avro, None)  # type: ignore[arg-type]
-        if stream.tell() != len(body):
-            raise ValueError(f"{len(body) - stream.tell()} bytes follow the value of field {self.name!r}")
-        return value
+        return [read_avro_body(self._avro, body) for body in column.to_pylist()]
 
 
 class PackCodec:

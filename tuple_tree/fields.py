@@ -69,11 +69,7 @@ class Column:
     def value(self, value: Any) -> Any:
         """The value as a row of the column has it; raises as `checked`."""
         value = self.checked(value)
-        if self._avro is None:
-            return value
-        out = io.BytesIO()
-        fastavro.schemaless_writer(out, self._avro, value)
-        return out.getvalue()
+        return value if self._avro is None else avro_body(self._avro, value)
 
     def checked(self, value: Any) -> Any:
         """The value as one of Python's own types.
@@ -118,6 +114,22 @@ class Column:
         if by_class:
             fits = fits.partition(" and ")[0]
         return f"({value} is None or {fits})" if self._nullable else fits
+
+
+def avro_body(schema: Any, value: Any) -> bytes:
+    """A value as Avro, without its schema. Raises an error of fastavro if it does not fit."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, schema, value)
+    return out.getvalue()
+
+
+def read_avro_body(schema: Any, body: bytes) -> Any:
+    """The value. Raises a `ValueError` if bytes follow it, and for others EOFError, IndexError and more of fastavro."""
+    stream = io.BytesIO(body)
+    value = fastavro.schemaless_reader(stream, schema, None)
+    if stream.tell() != len(body):
+        raise ValueError(f"{len(body) - stream.tell()} bytes follow the value")
+    return value
 
 
 def plain(value: Any) -> Any:

@@ -4,16 +4,15 @@ A pack, of codec `arrow`, has one or more tuples (`arrow_packs`). The other code
 """
 
 import datetime
-import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Union, cast
+from typing import TYPE_CHECKING, Any, Final, Union
 
 import fastavro
 
 from tuple_tree.errors import WireError
-from tuple_tree.fields import Column, all_fit, plain
+from tuple_tree.fields import Column, all_fit, avro_body, plain, read_avro_body
 from tuple_tree.state_fields import quick_writer
 from tuple_tree.streams import Stream, Values
 
@@ -101,19 +100,13 @@ class _AvroCodec(_SingleCodec):
     def row(self, values: Sequence[Any]) -> bytes:
         if not self._fit(values):  # type: ignore[arg-type]
             values = [column.checked(value) for column, value in zip(self._columns, values, strict=True)]
-        out = io.BytesIO()
-        fastavro.schemaless_writer(out, self._schema, dict(zip(self._names, values, strict=True)))
-        return out.getvalue()
+        return avro_body(self._schema, dict(zip(self._names, values, strict=True)))
 
     def _values(self, payload: bytes) -> Values:
-        body = io.BytesIO(payload)
         try:
-            record = cast(dict[str, Any], fastavro.schemaless_reader(body, self._schema, None))
-        except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
+            return tuple(read_avro_body(self._schema, payload).values())
+        except Exception as error:
             raise WireError("bad-payload", f"not the stream's Avro record: {error!r}") from error
-        if body.tell() != len(payload):
-            raise WireError("bad-payload", f"{len(payload) - body.tell()} bytes follow the stream's Avro record")
-        return tuple(record.values())
 
 
 class _JsonCodec(_SingleCodec):

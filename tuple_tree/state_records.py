@@ -1,6 +1,5 @@
 """Records of the changelog of a state: their keys and values, and the record that describes the changelog."""
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tuple_tree.components import BoltManifest, StateManifest
 from tuple_tree.errors import StateRecordError, VersionError
-from tuple_tree.fields import Column, all_fit
+from tuple_tree.fields import Column, all_fit, avro_body, read_avro_body
 from tuple_tree.manifest import Manifest
 from tuple_tree.routing import SEPARATOR, fields_task, grouping_key
 from tuple_tree.state_fields import JSON, ValueField, quick_writer, type_name
@@ -154,27 +153,18 @@ class ValueCodec:
         value = row[0] if self.is_single else dict(zip(self.names, row, strict=True))
         if self._is_json:
             return JSON.encode(value).encode()
-        out = io.BytesIO()
-        fastavro.schemaless_writer(out, self._schema, value)
-        return out.getvalue()
+        return avro_body(self._schema, value)
 
     def decode(self, payload: bytes) -> Any:
         """The value of a payload. Raises `StateRecordError` if it is not a value of this state."""
         try:
-            value = json.loads(payload) if self._is_json else self._read_avro(payload)
+            value = json.loads(payload) if self._is_json else read_avro_body(self._schema, payload)
             return value if self.is_single else {name: value[name] for name in self.names}
         except Exception as error:  # fastavro raises EOFError, ValueError, IndexError and more
             codec = "JSON" if self._is_json else "Avro"
             raise StateRecordError(
                 f"the value {as_text(payload)} is not {codec} with the fields {self._declared}: {error!r}"
             ) from error
-
-    def _read_avro(self, payload: bytes) -> Any:
-        body = io.BytesIO(payload)
-        value = fastavro.schemaless_reader(body, self._schema, None)
-        if body.tell() != len(payload):
-            raise ValueError(f"{len(payload) - body.tell()} bytes follow the value")
-        return value
 
     def _row(self, value: Any) -> Values:
         try:
