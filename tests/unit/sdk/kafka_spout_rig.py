@@ -43,7 +43,8 @@ class Rig:
         self.clock = self.bench.clock
         self._guarantee = GUARANTEES[guarantee]
         self._task = task
-        self._seen = 0
+        self._seen = self._known = 0
+        self._latest: dict[tuple[int, int], int] = {}  # partition and offset → the root of the last attempt
         self.restart()
 
     def _open(self) -> MemorySource:
@@ -110,14 +111,13 @@ class Rig:
         partition: int = 0,
     ) -> None:
         """A notice of the latest attempts of offsets of a partition."""
-        latest: dict[int, int] = {}
-        for sent in self.bench.sink.tuples:
+        for sent in self.bench.sink.tuples[self._known :]:
             if sent.edges:
                 found = self.topics.position(self.root(sent), 1)
-                if found.partition == partition:
-                    latest[found.offset] = self.root(sent)
-        why = {latest[offset]: message for offset, message in (failed or {}).items()}
-        self.task.handle(notice([latest[offset] for offset in acked], why, reason))
+                self._latest[found.partition, found.offset] = self.root(sent)
+        self._known = len(self.bench.sink.tuples)
+        why = {self._latest[partition, offset]: message for offset, message in (failed or {}).items()}
+        self.task.handle(notice([self._latest[partition, offset] for offset in acked], why, reason))
 
     def fail(self, *offsets: int, reason: FailReason = FailReason.FAILED, partition: int = 0) -> None:
         self.notify(failed=dict.fromkeys(offsets, "no"), reason=reason, partition=partition)

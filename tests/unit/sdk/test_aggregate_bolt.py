@@ -293,7 +293,7 @@ def test_a_key_with_the_separator_fails_with_what_to_do(emit_on: str, codec: Any
         assert cluster.state("clicks") == {}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in (1, 2))])
 def test_rows_and_columns_give_the_same_and_leave_the_same_out(seed: int) -> None:
     spec = sliding(seconds=60, every=25).with_timestamp_field("at").with_lag(5).with_grace(10)
     found = []

@@ -125,7 +125,7 @@ def results(cluster: SimulatedCluster) -> dict[tuple[str, int], tuple[int, float
 
 RUNS = [
     ("at_least_once", Clicks, 2, 1),
-    ("at_least_once", ClicksByRow, 2, 2),
+    pytest.param("at_least_once", ClicksByRow, 2, 2, marks=pytest.mark.exhaustive),
     *(
         pytest.param(guarantee, bolt, 10, seed, marks=pytest.mark.exhaustive)
         for guarantee in ("at_least_once", "exactly_once")

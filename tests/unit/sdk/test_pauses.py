@@ -73,7 +73,12 @@ MESSAGES = 120
 
 @pytest.mark.parametrize(
     ("store", "guarantee"),
-    [*((each, "at_least_once") for each in STORE), (Store, "exactly_once"), (STORE.coroutines, "exactly_once")],
+    [
+        (STORE.batches, "at_least_once"),
+        (Store, "exactly_once"),
+        *(pytest.param(each, "at_least_once", marks=pytest.mark.exhaustive) for each in STORE if each != STORE.batches),
+        pytest.param(STORE.coroutines, "exactly_once", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_after_five_minutes_each_step_has_executed_each_message_once(
     store: Any, guarantee: str, database: Database

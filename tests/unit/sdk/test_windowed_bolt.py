@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import pytest
 
@@ -37,7 +37,7 @@ from spout_sdk.testing import SimulatedCluster
 from spout_sdk.windows.rows import WindowRows
 from tests.components import Sink
 from tests.seeds import each_seed
-from tuple_tree.manifest import Manifest
+from tuple_tree.manifest import Guarantee, Manifest
 
 FIELDS = declare({"sensor": str, "at": int, "n": int})
 SHOWN = {"sensor": str, "start": int, "end": int, "tuples": str, "new": str, "expired": str}
@@ -219,10 +219,18 @@ class Flaky(Sums):
         return int(tuple_["at"])
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-@pytest.mark.parametrize("window", [tumbling(count=5), sliding(count=6, every=2), tumbling(seconds=10)], ids=str)
+WINDOWS = [tumbling(count=5), sliding(count=6, every=2), tumbling(seconds=10)]
+PLAIN = [(WINDOWS[1], "at_least_once"), (WINDOWS[2], "exactly_once")]
+ALL = [(window, guarantee) for window in WINDOWS for guarantee in get_args(Guarantee)[1:]]
+
+
+@pytest.mark.parametrize(
+    ("window", "guarantee"),
+    [pytest.param(*each, marks=[] if each in PLAIN else pytest.mark.exhaustive) for each in ALL],
+    ids=lambda each: str(each),
+)
 def test_each_tuple_is_in_its_windows_once_whatever_is_killed(window: WindowSpec, guarantee: Any) -> None:
-    each_seed(lambda seed: _run(window, guarantee, seed))
+    each_seed(lambda seed: _run(window, guarantee, seed), plain=1)
 
 
 def _run(window: WindowSpec, guarantee: Any, seed: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs import packing
@@ -40,7 +40,6 @@ from tuple_tree.positions import MAX_OFFSET
 from tuple_tree.streams import Stream, declare
 
 
-@settings(max_examples=300)
 @given(st.integers(1, 3), st.integers(0, 2**32), st.data())
 def test_no_tree_is_acked_before_its_message_is_processed(count: int, seed: int, data: Any) -> None:
     """Attempts of tasks, re-runs and zombies write concurrently, and any may be interrupted."""

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acker_worker.ledger import LedgerSettings
@@ -139,7 +139,6 @@ def inbox(draw_lines: Sequence[str], rng: random.Random) -> tuple[Any, Edges, li
     return spark_batch(records), dict(trees), each
 
 
-@settings(max_examples=200)
 @given(
     st.lists(st.sampled_from(["", "a", "a b", "b b b", "c a b", BAD]), min_size=1, max_size=8),
     st.integers(0, 2**32),
