@@ -1,4 +1,4 @@
-"""A bolt's task, driven record by record without Kafka; the contract in memory shows the plain cases."""
+"""A bolt's task alone; the contract in memory shows the plain cases."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,8 +8,7 @@ from confluent_kafka import KafkaError
 
 from spout_sdk import BasicBolt, BasicCollector, OutputCollector, Tuple, TupleAlreadyDoneError
 from tests.packs import edges_in, under_seed
-from tests.unit.sdk.bolt_rig import Lines, Split, feed, rig
-from tests.unit.sdk.memory import execute
+from tests.unit.sdk.bench import Lines, Split, feed, rig
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER
 from tuple_tree.payloads import encode_tuples, payload_codec
 
@@ -63,11 +62,10 @@ def test_failing_and_resetting_name_every_root_and_a_fail_may_have_an_exception(
     bolt.collector.fail(exception, OSError("no disk"))
     bolt.collector.fail(number, 404)
     bolt.collector.ack(acked)
-    assert task.committable == 0
     task.flush()
     assert bench.sink.failed() == {7: "no room", 8: "no room", 4: "OSError: no disk", 5: "404"}
     assert sorted(root for batch in bench.sink.batches for root in batch.reset_roots.tolist()) == [7, 8]
-    assert (bench.sink.checksums(), bench.counters.failed, task.committable) == ({6: 9}, {"failed": 3}, 4)
+    assert (bench.sink.checksums(), task.stats.failed, task.committable) == ({6: 9}, {"failed": 3}, 4)
 
 
 ONE = encode_tuples(payload_codec(Lines.streams[0]), [("a",)])
@@ -89,7 +87,8 @@ ONE = encode_tuples(payload_codec(Lines.streams[0]), [("a",)])
 def test_a_record_that_cannot_be_read_is_a_dead_letter(payload: bytes | None, headers: Any, reason: str) -> None:
     bench, task, bolt = rig(holds_back=True)
     feed(bench, task, "before", {1: 1})
-    execute(task, bench.raw("split", payload, headers, task=1))
+    bench.raw("split", payload, headers, task=1)
+    task.flush()
     bolt.collector.ack(bolt.tuples[0])
     task.flush()
     (letter,) = bench.sink.to(".dead-letters")
@@ -97,7 +96,7 @@ def test_a_record_that_cannot_be_read_is_a_dead_letter(payload: bytes | None, he
     assert letter.headers[: len(headers or ())] == (headers or [])
     has_root = bool(headers) and headers[0] == (ANCHORS_HEADER, bytes(20))
     assert list(bench.sink.failed()) == ([0] if has_root else [])
-    assert bench.counters.dead_letters == 1
+    assert task.stats.dead_letters == 1
     for batch in bench.sink.to(".acks")[3:]:
         batch.deliver()
     assert task.committable == 1
@@ -116,7 +115,7 @@ def test_the_dead_letter_of_a_tuple_of_a_pack_has_its_roots_and_its_edge() -> No
 
     bench, task, _ = rig(Picky, on_exception="dead_letter")
     edges = under_seed([1, (), (2, 3), 4], 5)
-    execute(task, bench.pack("split", [("a",), ("a",), ("bad",), ("bad",)], edges, ("mine", b"x"), task=1))
+    bench.pack("split", [("a",), ("a",), ("bad",), ("bad",)], edges, ("mine", b"x"), task=1)
     task.flush()
     letters = bench.sink.to(".dead-letters")
     assert [edges_in(letter.headers, 1) for letter in letters] == [[edges[2]], [edges[3]]]
@@ -126,7 +125,8 @@ def test_the_dead_letter_of_a_tuple_of_a_pack_has_its_roots_and_its_edge() -> No
 
 def test_a_dead_letter_that_is_too_large_is_sent_without_its_value() -> None:
     bench, task, _ = rig(holds_back=True)
-    execute(task, bench.raw("split", b"\xff" * 1_000, None, task=1))
+    bench.raw("split", b"\xff" * 1_000, None, task=1)
+    task.flush()
     bench.sink.to(".dead-letters")[0].deliver(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
     place = bench.sink.to(".dead-letters")[1]
     assert (place.value, place.header["dead-letter.offset"], task.committable) == (None, b"0", 0)

@@ -23,8 +23,7 @@ from spout_sdk import (
     declare,
 )
 from tests.components import Sink
-from tests.unit.sdk.bolt_rig import Lines, Manual, feed, rig
-from tests.unit.sdk.memory import Bench
+from tests.unit.sdk.bench import Bench, BenchTask, Lines, Manual, feed, rig
 
 
 class Wide(Spout):
@@ -48,7 +47,7 @@ class Odd(CustomGrouping):
         return [99] if values[0] == "far" else range(1, self.tasks, 2)
 
 
-def opened() -> tuple[Bench, Any, Any]:
+def opened() -> tuple[Bench, BenchTask, Any]:
     builder = TopologyBuilder("words", ack_partitions=3)
     builder.set_spout("lines", Wide)
     builder.set_bolt("one", Sink, tasks=3).fields_grouping("lines", "word").direct_grouping("lines", "named")
@@ -56,7 +55,7 @@ def opened() -> tuple[Bench, Any, Any]:
     builder.set_bolt("every", Sink, tasks=2).all_grouping("lines").direct_grouping("lines", "named")
     bench = Bench(builder.build())
     task = bench.spout("lines")
-    return bench, task, task.spout
+    return bench, task, bench.cluster.spout("lines")
 
 
 @pytest.mark.parametrize("message_id", [None, "m"])
@@ -65,9 +64,9 @@ def test_the_tuple_of_a_spout_reaches_all_tasks_that_its_groupings_choose(messag
     spout.collector.emit(("a",), message_id=message_id)
     received = [f"{each.topic.removeprefix('words.tuples.')}/{each.partition}" for each in bench.sink.tuples]
     assert received[1:] == ["odd/1", "odd/3", "every/0", "every/1"]
-    assert bench.counters.transferred == 5
+    assert task.stats.transferred == 5
     spout.collector.emit(("a",), message_id=message_id, stream="unused")
-    assert bench.counters.transferred == 5
+    assert task.stats.transferred == 5
     task.flush()
     edges = [edge for sent in bench.sink.tuples for edge in sent.edges.values()]
     # The tree without recipients begins with zero.
@@ -172,7 +171,7 @@ def test_invalid_emits_of_a_spout_raise_before_a_send() -> None:
     for emit, message in refusals:
         with pytest.raises(EmitError, match=re.escape(message)):
             emit(spout.collector)
-    assert (bench.sink.tuples, bench.counters.emitted, task.pending) == ([], 0, 0)
+    assert (bench.sink.tuples, task.stats.emitted, task.stats.pending) == ([], 0, 0)
 
 
 class Users(Manual):
@@ -201,7 +200,7 @@ def test_invalid_emits_of_a_bolt_raise_before_a_send(
         with pytest.raises(EmitError, match=re.escape(message)) as refused:
             bolt.collector.emit(values, anchors=anchors, stream=stream)
         assert (refused.value.component, refused.value.stream) == ("split", stream)
-    assert (bench.sink.tuples, bench.counters.emitted) == ([], 0)
+    assert (bench.sink.tuples, task.stats.emitted) == ([], 0)
     bolt.collector.ack(bolt.tuples[0])
     task.flush()
     assert bench.sink.checksums() == {7: 9}

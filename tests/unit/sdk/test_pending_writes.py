@@ -1,16 +1,13 @@
 """`OutputCollector.write`: a tuple is acked when all records that were written for it are delivered."""
 
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from confluent_kafka import KafkaError
 
 from spout_sdk import Tuple, TupleAlreadyDoneError
-from tests.unit.sdk.bolt_rig import Manual, feed, rig
-from tests.unit.sdk.memory import MemorySink, Sent
+from tests.unit.sdk.bench import NOT_DELIVERED, Manual, Sent, SentRecords, feed, rig
 from tuple_tree.manifest import Guarantee
-
-NOT_DELIVERED = KafkaError(KafkaError._MSG_TIMED_OUT)
 
 
 class Twice(Manual):
@@ -19,8 +16,8 @@ class Twice(Manual):
             self.collector.write(tuple_, topic, tuple_["line"].encode())
 
 
-def written(sink: MemorySink) -> list[Sent]:
-    return [sent for sent in sink.reported if sent.topic in ("one", "two")]
+def written(sink: SentRecords) -> list[Sent]:
+    return [sent for sent in sink.all if sent.topic in ("one", "two")]
 
 
 @pytest.mark.parametrize(
@@ -60,21 +57,19 @@ def test_a_tuple_is_acked_when_all_of_its_records_are_delivered(
                 bolt.collector.fail(tuple_, "no")
     task.flush()
     assert (bench.sink.checksums(), list(bench.sink.failed())) == ({root: root for root in acked}, failed)
-    assert sum(bench.counters.failed.values()) == len(failed)
-    assert bench.counters.undelivered == script.count("u")
+    assert sum(task.stats.failed.values()) == len(failed)
+    assert task.stats.undelivered == script.count("u")
 
 
 @pytest.mark.parametrize("guarantee", get_args(Guarantee))
 def test_a_record_that_is_delivered_before_the_next_is_sent_does_not_ack(guarantee: Guarantee) -> None:
-    """A sink reports while it waits for room, and with `exactly_once` at once."""
+    """A producer reports while it waits for room, and with `exactly_once` at once."""
     bench, task, _ = rig(Twice, guarantee=guarantee)
     edges = {} if guarantee == "at_most_once" else {1: 1}
+    bench.sink.full_for = {"two"}
     feed(bench, task, "a", edges)
-    assert (len(written(bench.sink)), bench.counters.acked) == (2, 0)
-    task.tick(bench.clock())
-    assert (bench.counters.acked, task.open_inputs) == (1, 1)
-    task.flush()
-    assert (bench.sink.checksums(), task.open_inputs) == (edges, 0)
+    assert (len(written(bench.sink)), task.stats.acked, task.stats.failed) == (2, 1, {})
+    assert (bench.sink.checksums(), task.committable) == (edges, 1)
 
 
 @pytest.mark.parametrize("first", ["ack", "delivery"])
@@ -86,7 +81,7 @@ def test_a_record_that_is_written_after_the_ack_fails_the_tree(first: str) -> No
         bolt.collector.ack(bolt.tuples[0])
     else:
         written(bench.sink)[0].deliver()
-        task.tick(bench.clock())
+        task.flush()
     with pytest.raises(TupleAlreadyDoneError, match="cannot write a record for the tuple"):
         bolt.collector.write(bolt.tuples[0], "two", b"")
     written(bench.sink)[0].deliver()
@@ -151,13 +146,9 @@ def test_a_tuple_is_acked_when_its_dead_letter_and_its_records_are_delivered() -
 
 def test_a_record_that_the_client_refuses_fails_an_untracked_tuple(caplog: pytest.LogCaptureFixture) -> None:
     bench, task, bolt = rig(guarantee="at_most_once")
-
-    def refuse(*record: Any) -> None:
-        record[-1](KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
-
-    bench.sink.send_record = refuse  # type: ignore[method-assign]
     feed(bench, task, "a")
+    bench.sink.refuses = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     bolt.collector.write(bolt.tuples[0], "one", b"")
     task.flush()
-    assert (bench.counters.acked, bench.counters.failed["failed"]) == (0, 1)
+    assert (task.stats.acked, task.stats.failed["failed"]) == (0, 1)
     assert "MSG_SIZE_TOO_LARGE" in caplog.text

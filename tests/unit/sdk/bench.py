@@ -1,0 +1,322 @@
+"""One task of a simulated topology, what it sends, and delivery reports that the test holds.
+
+Other components do not run: a test writes into the inbox of the task.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_clients.access import ACKER
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    FailTupleError,
+    Stats,
+    Stream,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from spout_sdk.testing import MemoryRecord, SimulatedCluster, clients
+from tests.components import ByHand, Sink, source
+from tests.packs import anchor_headers, edges_in
+from tuple_tree.anchors import SOURCE_HEADER, Edges
+from tuple_tree.commit_metadata import DONE, read_commit_metadata
+from tuple_tree.done_sets import DoneSet
+from tuple_tree.manifest import Guarantee
+from tuple_tree.messages import AckBatch, decode_ack_batch
+from tuple_tree.names import component_group, tuples_topic
+from tuple_tree.payloads import encode_tuples, payload_codec
+
+NOT_DELIVERED = KafkaError(KafkaError._MSG_TIMED_OUT)
+
+
+@dataclass
+class Sent:
+    """A record as it was sent."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, Any]]
+    on_delivery: Callable[[Any, Any], object] | None
+
+    @property
+    def header(self) -> dict[str, Any]:
+        return dict(self.headers)
+
+    @property
+    def edges(self) -> Edges:
+        """Of all its tuples together."""
+        return sums(pair for each in edges_in(self.headers) for pair in each.items())
+
+    @property
+    def batch(self) -> AckBatch:
+        return decode_ack_batch(self.value)
+
+    def deliver(self, error: KafkaError | None = None) -> None:
+        """Reports the delivery, once; or that the record was not delivered."""
+        report, self.on_delivery = self.on_delivery, None
+        if report is not None:
+            report(error, MemoryRecord(self.topic, self.partition, 0, self.value))
+
+
+@dataclass
+class SentRecords:
+    """The records that were sent, in their order; reports are held while it `holds_back`, but those of tuples."""
+
+    holds_back: bool = False
+    refuses: KafkaError | None = None  # of the next record, but for tuples
+    full_for: set[str] = field(default_factory=set)  # topics for whose next record there is no room at once
+    all: list[Sent] = field(default_factory=list)
+
+    def to(self, suffix: str) -> list[Sent]:
+        return [sent for sent in self.all if sent.topic.endswith(suffix)]
+
+    @property
+    def tuples(self) -> list[Sent]:
+        return [sent for sent in self.all if ".tuples." in sent.topic]
+
+    @property
+    def batches(self) -> list[AckBatch]:
+        """Ack batches, without batches that only open a session."""
+        return [batch for batch in (sent.batch for sent in self.to(".acks")) if not batch.opens]
+
+    def checksums(self) -> dict[int, int]:
+        """root → XOR of all its inits and acks."""
+        return sums(pair for batch in self.batches for pair in entries_of(batch))
+
+    def edges(self) -> dict[int, int]:
+        """root → XOR of the edges of all sent tuples."""
+        return sums(pair for sent in self.tuples for pair in sent.edges.items())
+
+    def failed(self) -> dict[int, str]:
+        """root → message of its last fail."""
+        return {
+            root: message
+            for batch in self.batches
+            for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True)
+        }
+
+    def deliver_all(self) -> None:
+        for sent in [*self.all]:
+            sent.deliver()
+
+
+class HoldingProducer(clients.MemoryProducer):
+    """Its records are kept, and their reports may be held."""
+
+    def __init__(self, sent: SentRecords, *given: Any) -> None:
+        super().__init__(*given)
+        self.sent = sent
+
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = -1,
+        on_delivery: Any = None,
+        _timestamp: Any = None,
+        _unused: int = 0,
+        headers: Any = None,
+    ) -> None:
+        if topic in self.sent.full_for:
+            self.sent.full_for.remove(topic)
+            raise BufferError
+        if self.sent.refuses is not None and ".tuples." not in topic:
+            refused, self.sent.refuses = self.sent.refuses, None
+            raise KafkaException(refused)
+        is_held = self.sent.holds_back and ".tuples." not in topic
+        super().produce(topic, value, key, partition, _no_report if is_held else on_delivery, headers=headers)
+        self.sent.all.append(Sent(topic, partition, key, value, [*(headers or [])], on_delivery))
+
+
+def _no_report(*_: Any) -> None:
+    """The test reports."""
+
+
+def entries_of(batch: AckBatch) -> Iterator[tuple[int, int]]:
+    """Root and val of its inits, acks and marks."""
+    for kind in ("init", "ack", "mark"):
+        roots, vals = getattr(batch, f"{kind}_roots"), getattr(batch, f"{kind}_vals")
+        yield from zip(roots.tolist(), vals.tolist(), strict=True)
+
+
+def sums(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """root → XOR of its values."""
+    found: dict[int, int] = defaultdict(int)
+    for root, value in pairs:
+        found[root] ^= value
+    return dict(found)
+
+
+class BenchCluster(SimulatedCluster):
+    """A simulated cluster whose producers keep what they send."""
+
+    def __init__(self, sent: SentRecords, topology: Topology, **options: Any) -> None:
+        self.sent = sent
+        super().__init__(topology, **options)
+
+    def _begin(self, component: str, number: int) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(clients, "MemoryProducer", partial(HoldingProducer, self.sent))
+            super()._begin(component, number)
+
+
+class Bench:
+    """A topology of which one component runs; each tuple is sent at once, unless records may carry more."""
+
+    def __init__(self, topology: Topology, *, seed: int = 1, holds_back: bool = False, pack_tuples: int = 1) -> None:
+        self.sink = SentRecords()
+        self.holds_back = holds_back
+        manifest = topology.manifest
+        self.cluster = BenchCluster(
+            *(self.sink, replace(topology, pack_tuples=pack_tuples)),
+            seed=seed,
+            paused=[*(each.name for each in manifest.heads), ACKER],
+            bolts={bolt.name: Sink for bolt in manifest.bolts if bolt.external},
+            topics={"one": 1, "two": 1},
+        )
+        self.topology = self.cluster.topology
+
+    def bolt(self, name: str, task: int = 0) -> "BenchTask":
+        """The task of a component, which runs from now on."""
+        self.cluster.resume(name)
+        self.cluster.run_until_idle()
+        self.sink.holds_back = self.holds_back
+        return BenchTask(self, name, task)
+
+    spout = bolt
+
+    def advance(self, seconds: float) -> None:
+        self.cluster.advance(seconds)
+
+    def record(self, bolt: str, values: tuple[Any, ...], edges: Edges | None = None, **more: Any) -> MemoryRecord:
+        """A record of a tuple in a bolt's inbox."""
+        return self.pack(bolt, [values], [edges or {}], **more)
+
+    def pack(
+        self,
+        bolt: str,
+        rows: Sequence[tuple[Any, ...]],
+        edges: Sequence[Edges],
+        *headers: tuple[str, Any],
+        source: str = "lines/default",
+        task: int = 0,
+    ) -> MemoryRecord:
+        """A record of several tuples in a bolt's inbox."""
+        codec = payload_codec(self.topology.manifest.stream(*source.split("/")))
+        named = [*anchor_headers(edges), (SOURCE_HEADER, source.encode()), *headers]
+        return self.raw(bolt, encode_tuples(codec, rows), named, task=task)
+
+    def raw(self, bolt: str, payload: bytes | None, headers: Any, *, task: int = 0) -> MemoryRecord:
+        topic = tuples_topic(self.topology.name, bolt)
+        return self.cluster.broker.append(topic, task, None, payload, headers)
+
+
+@dataclass
+class BenchTask:
+    """A task of a bench."""
+
+    bench: Bench
+    component: str
+    number: int
+
+    def flush(self) -> None:
+        """Lets it work until it is idle; nothing is buffered then."""
+        self.bench.cluster.run_until_idle()
+
+    @property
+    def stats(self) -> Stats:
+        return self.bench.cluster.stats(self.component)
+
+    @property
+    def bolt(self) -> Any:
+        return self.bench.cluster.bolt(self.component, self.number)
+
+    @property
+    def done(self) -> DoneSet:
+        """What it has committed as done, when it has had the time for a commit."""
+        self.bench.advance(1.1)
+        topology = self.bench.topology.name
+        at = component_group(topology, self.component), tuples_topic(topology, self.component), self.number
+        found = self.bench.cluster.broker.committed(*at)
+        texts = None if found is None else read_commit_metadata(found.offset, found.metadata)
+        return DoneSet(0) if found is None else DoneSet.read(found.offset, (texts or {}).get(DONE, ""))
+
+    @property
+    def committable(self) -> int:
+        """The offset that it commits."""
+        return self.done.offset
+
+    def restart(self, *, kill: bool = False) -> None:
+        """Another process gets the task."""
+        (self.bench.cluster.kill if kill else self.bench.cluster.restart)(self.component, self.number)
+        self.flush()
+
+
+Lines = source(declare({"line": str}), declare({"n": int}, name="numbers", codec="json"))
+
+
+class Manual(ByHand):
+    """Leaves everything to the test."""
+
+    streams: ClassVar[tuple[Stream, ...]] = (declare({"word": str}), declare(["raw"], name="raw", codec="bytes"))
+
+    def prepare(self, *given: Any) -> None:
+        super().prepare(*given)
+        self.tuples: list[Tuple] = []
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.tuples.append(tuple_)
+
+
+class Split(BasicBolt):
+    streams = (declare({"word": str}),)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        for word in tuple_["line"].split():
+            if word == "bad":
+                raise ValueError("a bad word")
+            if word == "quiet":
+                raise FailTupleError("try later")
+            collector.emit((word,))
+
+
+def rig(
+    bolt: Any = Manual,
+    *,
+    guarantee: Guarantee = "at_least_once",
+    counts: int = 1,
+    holds_back: bool = False,
+    grouped_by: str | None = None,
+    pack_tuples: int = 1,
+    **options: Any,
+) -> tuple[Bench, BenchTask, Any]:
+    """A bench, the task of a bolt in its middle, and the bolt; `grouped_by` is a field, all tasks receive without."""
+    builder = TopologyBuilder("words", guarantee=guarantee, ack_partitions=3)
+    builder.set_spout("lines", Lines)
+    split = builder.set_bolt("split", bolt, tasks=2, **options)
+    split.shuffle_grouping("lines").shuffle_grouping("lines", "numbers")
+    count = builder.set_bolt("count", Sink, tasks=counts)
+    if grouped_by is None:
+        count.all_grouping("split")
+    else:
+        count.fields_grouping("split", grouped_by)
+    bench = Bench(builder.build(), holds_back=holds_back, pack_tuples=pack_tuples)
+    task = bench.bolt("split", 1)
+    return bench, task, task.bolt
+
+
+def feed(bench: Bench, task: BenchTask, line: str, edges: Edges | None = None) -> None:
+    bench.record("split", (line,), edges, task=1)
+    task.flush()
