@@ -130,7 +130,7 @@ def a_full_pack_is_sent_between_two_deliveries_of_a_tuple(original: Any, emitter
         plan.choose = interrupted(plan.choose)
 
 
-@mutant("packs", f"{_SDK}/test_outbox.py::test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined")
+@mutant("packs", f"{_SDK}/test_sends.py::test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined")
 @replaces(AnchorColumns, "part")
 def the_halves_of_a_pack_have_the_same_edges(original: Any, whole: AnchorColumns, begin: int, end: int) -> Any:
     half = original(whole, begin, end)
@@ -158,7 +158,7 @@ def a_tuple_for_several_inputs_of_a_tree_has_the_identity_of_the_first(
     return batch.places[0] if isinstance(batch, Joined) and len(batch.places) == 1 else (batch, place)
 
 
-@mutant("ack log", f"{_SDK}/test_ack_log.py::test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered")
+@mutant("ack log", f"{_SDK}/test_sends.py::test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered")
 @replaces(AckLog, "send")
 def an_input_is_settled_before_its_acks_are_delivered(
     original: Any, log: AckLog, entries: Any, covered: Sequence[Any] = ()
@@ -191,7 +191,7 @@ register(
                 InputBatch, "join", lambda original, batch, places, edges: original(batch, places[:1], edges[:1])
             ),
         },
-        f"{_SDK}/test_outbox.py::test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined": {
+        f"{_SDK}/test_sends.py::test_parts_of_a_pack_that_is_too_large_have_the_edges_that_were_joined": {
             "packs: the halves of a pack keep the anchors of the whole": wrapped(
                 Columns,
                 "part",

@@ -24,7 +24,6 @@ from tuple_tree.state_records import ABOUT_KEY
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
 _SDK: Final = "tests/unit/sdk"
 _OPEN: Final = f"{_SDK}/test_open_inputs.py"
-_SETS: Final = f"{_SDK}/test_committed_sets.py"
 _OFFSETS: Final = "tests/unit/tuple_tree/test_offsets.py"
 _ROOT_AGAIN: Final = "test_an_answer_of_an_attempt_whose_root_a_later_one_has_again_does_not_count"
 
@@ -46,7 +45,7 @@ def acks_that_are_not_sent_are_committed(original: Any, acks: AckLog, call: Call
     original(acks, note_and_call)
 
 
-@mutant("commits", f"{_SETS}::test_what_another_owner_has_done_is_in_each_commit_until_its_record_is_done")
+@mutant("commits", f"{_OPEN}::test_what_is_done_is_not_executed_again[False-at_least_once]")
 @replaces(InputOffsets, "open")
 def tuples_that_another_owner_has_done_are_left_out_when_their_record_is_read(
     original: Any, inputs: InputOffsets, pack: InputPack
@@ -125,7 +124,7 @@ register(
                 ],
             ),
         },
-        f"{_OPEN}::test_what_is_done_is_not_executed_again[False]": {
+        f"{_OPEN}::test_what_is_done_is_not_executed_again[False-at_least_once]": {
             "commits: what is done is executed again": wrapped(
                 OffsetManager, "start", lambda original, offsets, offset: bool(original(offsets, offset)) or True
             ),
@@ -144,7 +143,7 @@ register(
             ),
             "transactions: what is sent without an anchor is no effect": fixed(Outbox, "unanchored", 0),
         },
-        f"{_SETS}::test_what_is_emitted_for_several_inputs_is_an_effect_of_each": {
+        f"{_OPEN}::test_what_is_emitted_for_several_inputs_is_an_effect_of_each": {
             "transactions: what is emitted for several inputs is an effect of one": fixed(Outcomes, "emitted_for"),
         },
         f"{_SDK}/state/test_histories.py::test_each_tuple_changes_the_state_once": {

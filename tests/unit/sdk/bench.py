@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kafka_clients.access import ACKER
 from spout_sdk import (
     BasicBolt,
     BasicCollector,
@@ -28,7 +27,7 @@ from spout_sdk.testing import MemoryRecord, SimulatedCluster, clients
 from tests.components import ByHand, Sink, source
 from tests.packs import anchor_headers, edges_in
 from tuple_tree.anchors import SOURCE_HEADER, Edges
-from tuple_tree.commit_metadata import DONE, read_commit_metadata
+from tuple_tree.commit_metadata import DONE, Commit, read_commit_metadata
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.manifest import Guarantee
 from tuple_tree.messages import AckBatch, decode_ack_batch
@@ -160,20 +159,25 @@ def sums(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 class BenchCluster(SimulatedCluster):
-    """A simulated cluster whose producers keep what they send."""
+    """A simulated cluster of which some tasks run, without hooks of the kit, and keep what they send."""
 
     def __init__(self, sent: SentRecords, topology: Topology, **options: Any) -> None:
-        self.sent = sent
+        self.sent, self.only = sent, set[tuple[str, int]]()
+        self.own_hooks = topology.hooks
         super().__init__(topology, **options)
 
     def _begin(self, component: str, number: int) -> None:
+        self.topology = replace(self.topology, hooks=self.own_hooks)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(clients, "MemoryProducer", partial(HoldingProducer, self.sent))
             super()._begin(component, number)
 
+    def _turns(self) -> list[tuple[str, Callable[[int], bool]]]:
+        return [(at[0], task.turn) for at, task in self._tasks.items() if at in self.only]
+
 
 class Bench:
-    """A topology of which one component runs; each tuple is sent at once, unless records may carry more."""
+    """A topology of which one task runs; each tuple is sent at once, unless records may carry more."""
 
     def __init__(self, topology: Topology, *, seed: int = 1, holds_back: bool = False, pack_tuples: int = 1) -> None:
         self.sink = SentRecords()
@@ -182,20 +186,23 @@ class Bench:
         self.cluster = BenchCluster(
             *(self.sink, replace(topology, pack_tuples=pack_tuples)),
             seed=seed,
-            paused=[*(each.name for each in manifest.heads), ACKER],
             bolts={bolt.name: Sink for bolt in manifest.bolts if bolt.external},
             topics={"one": 1, "two": 1},
         )
         self.topology = self.cluster.topology
 
     def bolt(self, name: str, task: int = 0) -> "BenchTask":
-        """The task of a component, which runs from now on."""
-        self.cluster.resume(name)
+        """A task, which runs from now on."""
+        self.cluster.only.add((name, task))
         self.cluster.run_until_idle()
         self.sink.holds_back = self.holds_back
         return BenchTask(self, name, task)
 
     spout = bolt
+
+    @property
+    def clock(self) -> "BenchClock":
+        return BenchClock(self.cluster)
 
     def advance(self, seconds: float) -> None:
         self.cluster.advance(seconds)
@@ -224,6 +231,24 @@ class Bench:
 
 
 @dataclass
+class BenchClock:
+    """The time of a bench; nothing runs while the test moves it."""
+
+    cluster: SimulatedCluster
+
+    @property
+    def now(self) -> float:
+        return self.cluster.clock()
+
+    @now.setter
+    def now(self, seconds: float) -> None:
+        self.cluster.clock.elapsed_ms = round(1_000 * seconds)
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
 class BenchTask:
     """A task of a bench."""
 
@@ -244,14 +269,30 @@ class BenchTask:
         return self.bench.cluster.bolt(self.component, self.number)
 
     @property
-    def done(self) -> DoneSet:
-        """What it has committed as done, when it has had the time for a commit."""
-        self.bench.advance(1.1)
+    def place(self) -> tuple[str, str, int]:
+        """The group, the topic and the partition of its commits."""
         topology = self.bench.topology.name
-        at = component_group(topology, self.component), tuples_topic(topology, self.component), self.number
-        found = self.bench.cluster.broker.committed(*at)
+        return component_group(topology, self.component), tuples_topic(topology, self.component), self.number
+
+    @property
+    def committed(self) -> DoneSet:
+        found = self.bench.cluster.broker.committed(*self.place)
         texts = None if found is None else read_commit_metadata(found.offset, found.metadata)
         return DoneSet(0) if found is None else DoneSet.read(found.offset, (texts or {}).get(DONE, ""))
+
+    @property
+    def done(self) -> DoneSet:
+        """What it has committed, when it has had the time for that."""
+        self.bench.advance(1.1)
+        return self.committed
+
+    def continue_from(self, done: DoneSet) -> None:
+        """Another process gets the task, and continues from what is done."""
+        commit, (group, topic, partition) = Commit.of(done), self.place
+        self.bench.cluster.kill(self.component, self.number)
+        at = TopicPartition(topic, partition, commit.offset, metadata=commit.metadata)
+        self.bench.cluster.broker.commit(group, [at])
+        self.bench.cluster.kill(self.component, self.number)
 
     @property
     def committable(self) -> int:
@@ -317,6 +358,27 @@ def rig(
     return bench, task, task.bolt
 
 
+def made(instances: list[Any], cls: Callable[[], Any]) -> Callable[[], Any]:
+    """A factory that keeps its objects."""
+
+    def make() -> Any:
+        instances.append(cls())
+        return instances[-1]
+
+    return make
+
+
 def feed(bench: Bench, task: BenchTask, line: str, edges: Edges | None = None) -> None:
     bench.record("split", (line,), edges, task=1)
     task.flush()
+
+
+def bench_of(bolt: Any = Manual, *, pack_tuples: int = 1_000, **settings: Any) -> tuple[Bench, BenchTask, Any]:
+    """The task of a bolt that emits many tuples in a record, which may be held."""
+    builder = TopologyBuilder("words", **{"ack_partitions": 2, **settings})
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("split", bolt).shuffle_grouping("lines")
+    builder.set_bolt("count", Sink).shuffle_grouping("split")
+    bench = Bench(builder.build(), pack_tuples=pack_tuples)
+    task = bench.bolt("split")
+    return bench, task, task.bolt

@@ -20,7 +20,7 @@ from spout_sdk.client.records import RecordReader
 from spout_sdk.client.target import Target
 from spout_sdk.testing import MemoryRecord, SimulatedCluster, SimulationError
 from tests.components import ByHand, Sink, source
-from tests.unit.sdk.memory import Bench, execute
+from tests.unit.sdk.bench import Bench
 from tuple_tree.answer_records import kind_header, kind_of, root_of_key
 from tuple_tree.manifest import Guarantee, Manifest
 from tuple_tree.outcome_records import outcome_headers
@@ -175,7 +175,7 @@ def test_without_a_bolt_that_answers_a_client_reads_the_topic_of_outcomes(codec:
 def test_a_tuple_is_acked_when_its_answer_is_delivered(bolt: type[Any]) -> None:
     bench = Bench(cluster_of(bolt).topology, holds_back=True)
     task = bench.bolt("bolt")
-    execute(task, bench.record("bolt", ("a",), {7: 8}, source="orders/default"))
+    bench.record("bolt", ("a",), {7: 8}, source="orders/default")
     task.flush()
     (answer,) = bench.sink.to("t.answers")
     assert answer.value == b'"A"'

@@ -18,7 +18,8 @@ from spout_sdk import (
     declare,
 )
 from tests.components import ByHand, InBatches
-from tests.unit.sdk.bolt_rig import Manual, Split, feed, rig
+from tests.packs import under_seed
+from tests.unit.sdk.bench import NOT_DELIVERED, Manual, Split, bench_of, feed, rig
 
 WORD = (declare({"word": str}),)
 
@@ -52,27 +53,29 @@ def test_ticks_come_at_their_interval_without_drift_and_missed_ones_are_left_out
         due += interval
         for late in (-0.001, 0.007):
             bench.clock.now = began + due + late
-            task.tick(bench.clock.now)
+            task.flush()
     assert bolt.ticks[-1] - began == pytest.approx(100 * interval + 0.007)
     # A long call: one tick for all missed ticks, and the next at a multiple of the interval.
-    task.tick(bench.clock.advance(10.5 * interval))
+    bench.clock.advance(10.5 * interval)
+    task.flush()
     assert len(bolt.ticks) == 101
     bench.clock.now = began + 111 * interval - 0.001
-    task.tick(bench.clock.now)
+    task.flush()
     assert len(bolt.ticks) == 101
-    task.tick(bench.clock.advance(0.001))
+    bench.clock.advance(0.001)
+    task.flush()
     assert len(bolt.ticks) == 102
 
 
 def test_a_tick_belongs_to_no_tree_and_is_not_counted() -> None:
     bench, task, _ = rig(Ticking)
     feed(bench, task, "a", {7: 9})
-    task.tick(bench.clock.advance(5))
+    bench.clock.advance(5)
     task.flush()
     (sent,) = bench.sink.tuples
     assert list(sent.edges) == [7]
     assert bench.sink.checksums() == {7: 9 ^ sent.edges[7]}
-    assert (bench.counters.executed, bench.counters.acked, task.committable) == (1, 1, 1)
+    assert (task.stats.executed, task.stats.acked, task.committable) == (1, 1, 1)
 
 
 class Together(InBatches):
@@ -88,22 +91,22 @@ class Together(InBatches):
 
 
 def test_a_batch_is_one_call_without_unreadable_tuples_and_an_exception_fails_what_is_not_settled() -> None:
-    bench, task, bolt = rig(Together)
-
-    def read(*lines: str) -> list[Any]:
-        records = [bench.record("split", (line,), {root: 11}, task=1) for root, line in enumerate(lines, 1)]
-        records.append(bench.raw("split", b"\xff\xff", None, task=1))
-        return [tuple_ for record in records for tuple_ in task.read(record)]
-
-    task.execute_batch(read(*"abc"))
+    bench, task, bolt = bench_of(Together)
+    bench.pack("split", [("a",)] * 7, [{}] * 7)  # the first batches are small
     task.flush()
-    assert (bolt.calls, bench.counters.executed, bench.counters.dead_letters) == ([["a", "b", "c"]], 3, 1)
+    bench.sink.all.clear()
+    bolt.calls.clear()
+    bench.raw("split", b"\xff\xff", None)
+    inputs = under_seed((1, 2, 3))
+    bench.pack("split", [("a",), ("b",), ("c",)], inputs)
+    task.flush()
+    assert (bolt.calls, task.stats.executed, task.stats.dead_letters) == ([["a", "b", "c"]], 10, 1)
     (sent,) = bench.sink.tuples
-    assert bench.sink.checksums() == {1: 11, 2: 11 ^ sent.edges[2], 3: 11 ^ sent.edges[3]}
-    bench.sink.reported.clear()
-    task.execute_batch(read("a", "bad", "c"))
+    assert bench.sink.checksums() == {root: inputs[root - 1][root] ^ sent.edges.get(root, 0) for root in (1, 2, 3)}
+    bench.sink.all.clear()
+    bench.pack("split", [("a",), ("bad",), ("c",)], inputs)
     task.flush()
-    assert bench.sink.checksums() == {1: 11}
+    assert bench.sink.checksums() == inputs[0]
     assert bench.sink.failed() == {2: "ValueError: a bad line", 3: "ValueError: a bad line"}
 
 
@@ -132,7 +135,7 @@ def test_an_exception_fails_its_tuple_and_is_logged_with_place_roots_and_traceba
     assert (line.getMessage(), bool(line.exc_info)) == (f"{shown}{17:016x}, {18:016x}", True)
     task.flush()
     assert bench.sink.failed() == dict.fromkeys((17, 18), "ValueError: a bad word")
-    assert (bench.counters.errors, task.committable) == (1, 1)
+    assert (task.stats.errors, task.committable) == (1, 1)
 
 
 def test_exceptions_are_alike_if_they_are_of_one_type_and_come_from_one_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -153,10 +156,10 @@ def test_failing_on_purpose_is_no_error_and_one_that_a_bolt_reports_is(caplog: p
         feed(bench, task, "quiet", {number: 11})
     task.flush()
     assert bench.sink.failed() == dict.fromkeys(range(5), "try later")
-    assert (bench.counters.failed, bench.counters.errors, caplog.records) == ({"failed": 5}, 0, [])
-    bench, _, bolt = rig()
+    assert (task.stats.failed, task.stats.errors, caplog.records) == ({"failed": 5}, 0, [])
+    bench, task, bolt = rig()
     bolt.collector.report_error(OSError("no disk"))
-    assert bench.counters.errors == 1
+    assert task.stats.errors == 1
     assert "split/1 reports an error: OSError: no disk" in caplog.text
 
 
@@ -165,8 +168,7 @@ def test_an_exception_may_stop_the_process() -> None:
     feed(bench, task, "good", {1: 11})
     with pytest.raises(ComponentError, match=r"split/1 stopped: execute\(\) raised ValueError: a bad word"):
         feed(bench, task, "bad", {2: 12})
-    task.flush()
-    assert (task.committable, bench.sink.failed()) == (1, {})
+    assert bench.sink.failed() == {}
 
 
 def test_an_exception_may_make_the_tuple_a_dead_letter() -> None:
@@ -182,14 +184,14 @@ def test_an_exception_may_make_the_tuple_a_dead_letter() -> None:
     task.flush()
     (sent,) = bench.sink.tuples
     assert bench.sink.checksums() == {2: 12 ^ sent.edges[2]}
-    assert (bench.sink.failed(), bench.counters.dead_letters, bench.counters.errors) == ({}, 1, 1)
+    assert (bench.sink.failed(), task.stats.dead_letters, task.stats.errors) == ({}, 1, 1)
     bench.sink.deliver_all()
     assert task.committable == 1
     feed(bench, task, "bad", {3: 12})
-    bench.sink.to(".dead-letters")[-1].deliver("no leader")
+    bench.sink.to(".dead-letters")[-1].deliver(NOT_DELIVERED)
     with pytest.raises(DeliveryError, match=r"a dead letter for words\.dead-letters"):
-        task.tick(bench.clock.now)
-    assert task.committable == 1
+        task.flush()
+    assert task.committed.offset == 1
 
 
 def test_too_many_exceptions_in_a_row_stop_the_component() -> None:
@@ -202,8 +204,7 @@ def test_too_many_exceptions_in_a_row_stop_the_component() -> None:
         "split/1 stopped: execute() raised for tuples of 3 messages in a row, the last time ValueError: a bad word; fix"
     )
     assert str(stopped.value).startswith(message)
-    task.flush()
-    assert len(bench.sink.failed()) == 5
+    assert len(bench.sink.failed()) == 4, "but for the last ones, which are repeated"
 
 
 def test_prepare_that_raises_stops_the_process_and_cleanup_may_ack_and_raise(caplog: pytest.LogCaptureFixture) -> None:
@@ -216,12 +217,11 @@ def test_prepare_that_raises_stops_the_process_and_cleanup_may_ack_and_raise(cap
             self.collector.ack_all(self.tuples)
             raise OSError("disk is gone")
 
-    with pytest.raises(ComponentError, match=r"split/1 stopped: prepare\(\) raised OSError: no disk"):
+    with pytest.raises(ComponentError, match=r"split/0 stopped: prepare\(\) raised OSError: no disk"):
         rig(Broken)
     bench, task, _ = rig(Batching)
     feed(bench, task, "a", {7: 9})
-    task.cleanup()
-    task.flush()
+    task.restart()
     assert "split/1: cleanup() raised" in caplog.text
     assert (bench.sink.checksums(), task.committable) == ({7: 9}, 1)
 
@@ -234,7 +234,7 @@ def test_prepare_that_raises_stops_the_process_and_cleanup_may_ack_and_raise(cap
         ({"on_consecutive_failures": "end"}, "on_consecutive_failures of bolt 'split' is 'end': it must be one of pau"),
         ({"tick_interval": 0}, "tick_interval of bolt 'split' is 0: it must be a finite number"),
         ({"tick_interval": float("nan")}, "tick_interval of bolt 'split' is nan"),
-        ({"bolt": Together, "tick_interval": 1.0}, "called with batches only"),
+        ({"bolt": Together, "tick_interval": 1.0}, "which has no tick tuples"),
     ],
 )
 def test_invalid_options_are_rejected(options: dict[str, Any], message: str) -> None:

@@ -25,7 +25,7 @@ from spout_sdk import (
 from spout_sdk.testing import SimulatedCluster, broker, clients
 from tests.components import source
 from tests.packs import under_seed
-from tests.unit.sdk.memory import Bench, execute
+from tests.unit.sdk.bench import Bench
 from tuple_tree.manifest import Guarantee
 
 STREAM = declare({"word": str, "count": int, "raw": bytes})
@@ -110,15 +110,15 @@ def run(bolt: Callable[[], KafkaBolt], *rows: Any, guarantee: Guarantee = "at_le
     bench = Bench(topology(bolt, guarantee), holds_back=True)
     task = bench.bolt("publish")
     roots = [{number: number} if guarantee == "at_least_once" else {} for number in range(1, len(rows) + 1)]
-    records = (bench.record("publish", *each, source="counts/default") for each in zip(rows, roots, strict=True))
-    execute(task, *records)
+    for row, edges in zip(rows, roots, strict=True):
+        bench.record("publish", row, edges, source="counts/default")
     task.flush()
     return bench, task
 
 
 def test_a_tuple_is_acked_when_its_record_is_delivered_and_fails_when_it_is_not() -> None:
     bench, task = run(lambda: KafkaBolt("out", value=["word"]), *ROWS)
-    assert (bench.sink.batches, task.open_inputs) == ([], 2)
+    assert bench.sink.batches == []
     first, second = bench.sink.to("out")
     first.deliver()
     second.deliver(KafkaError(KafkaError._MSG_TIMED_OUT))
@@ -139,7 +139,7 @@ def test_a_record_that_is_not_delivered_is_an_error_with_topic_and_reason(
     (line,) = caplog.messages
     assert line.startswith("publish/0: a record for topic out was not delivered: ")
     assert "_UNKNOWN_TOPIC" in line
-    assert bench.counters.undelivered == 100
+    assert task.stats.undelivered == 100
 
 
 def test_a_key_of_another_type_fails_the_tuple_with_a_remedy() -> None:
@@ -202,7 +202,8 @@ def test_each_tuple_of_a_call_is_acked_or_fails_with_its_own_record(value: Any) 
     bench = Bench(topology(lambda: KafkaBolt("out", value=value)), holds_back=True)
     task = bench.bolt("publish")
     edges = under_seed(range(1, 5))
-    execute(task, bench.pack("publish", [(word, 1, b"") for word in "abcd"], edges, source="counts/default"))
+    bench.pack("publish", [(word, 1, b"") for word in "abcd"], edges, source="counts/default")
+    task.flush()
     a, b, c, d = bench.sink.to("out")
     c.deliver()
     a.deliver()

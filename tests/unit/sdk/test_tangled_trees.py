@@ -93,7 +93,7 @@ class Checked(SimulatedCluster):
         if not self.has_hooks:
             self.topology = replace(self.topology, hooks=())
         if not hasattr(self, "append"):
-            self.append, self.broker.append = self.broker.append, self.appended  # type: ignore[method-assign]
+            self.append, self.broker.append = self.broker.append, self.appended  # type: ignore[assignment]
         super()._begin(component, number)
 
     def appended(self, topic: str, *rest: Any) -> MemoryRecord:
@@ -181,7 +181,8 @@ def run(seed: int, kind: Any = None, *, is_chained: bool = False, inits_first: b
     if inits_first:
         builder.set_bolt("spark", lambda rows: rows, external=True).shuffle_grouping("numbers")
         world.receivers["numbers", "default"] += 1
-    with Checked(builder.build(), world, bolts={"spark": Leaf} if inits_first else {}) as cluster:
+    cluster = Checked(builder.build(), world, bolts={"spark": Leaf} if inits_first else {})
+    with cluster:
         cluster.live()
     cluster.check()
 

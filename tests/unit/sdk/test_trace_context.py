@@ -7,9 +7,8 @@ import pytest
 from spout_sdk import TaskId, Tuple
 from spout_sdk.records import Headers
 from tests.packs import anchor_headers
-from tests.unit.sdk.bolt_rig import Lines, rig
+from tests.unit.sdk.bench import Bench, Lines, rig
 from tests.unit.sdk.kafka_spout_rig import Rig
-from tests.unit.sdk.memory import Bench, execute
 from tests.unit.sdk.memory_source import MemoryTopics
 from tests.unit.sdk.test_emitting import opened
 from tuple_tree.payloads import encode_tuples, payload_codec
@@ -23,7 +22,8 @@ ONE = encode_tuples(payload_codec(Lines.streams[0]), [("a",)])
 
 def given(bench: Bench, task: Any, edges: dict[int, int], *more: tuple[str, str | bytes | None]) -> None:
     """Executes a line with these anchors and headers."""
-    execute(task, bench.raw("split", ONE, [*anchor_headers([edges]), SOURCE, *more], task=1))
+    bench.raw("split", ONE, [*anchor_headers([edges]), SOURCE, *more], task=1)
+    task.flush()
 
 
 @pytest.mark.parametrize("edges", [{7: 9}, {7: 9, 8: 9}, {}])
