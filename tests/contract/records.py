@@ -152,7 +152,7 @@ class Records:
             running.eventually(lambda: running.committed("bolt") == {0: 1}, "the first record committed")
             messages.add("release")
             running.eventually(lambda: running.has_committed_all("bolt"), "all committed")
-        assert len(messages.acked) == 1
+            running.eventually(lambda: len(messages.acked) == 1, "the one message acked")
 
     def test_with_at_most_once_a_message_is_acked_at_once(self, world: World) -> None:
         def refuse(tuple_: Tuple, collector: OutputCollector) -> None:

@@ -9,7 +9,7 @@ from tests.kafka.killed import CHAIN_STEPS, LEAVING_STEPS
 from tests.kafka.sdk_rig import acking
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.exhaustive), "exactly_once"])
 def test_a_killed_chain_loses_nothing(start: Start, guarantee: str) -> None:
     run = start(f"chain_{guarantee}")
     with acking(run.cluster), run.runner:

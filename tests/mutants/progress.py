@@ -45,7 +45,7 @@ def acks_that_are_not_sent_are_committed(original: Any, acks: AckLog, call: Call
     original(acks, note_and_call)
 
 
-@mutant("commits", f"{_OPEN}::test_what_is_done_is_not_executed_again[False-at_least_once]")
+@mutant("commits", f"{_OPEN}::test_what_another_owner_has_done_is_in_each_commit_until_its_record_is_done")
 @replaces(InputOffsets, "open")
 def tuples_that_another_owner_has_done_are_left_out_when_their_record_is_read(
     original: Any, inputs: InputOffsets, pack: InputPack

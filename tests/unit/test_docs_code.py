@@ -95,7 +95,7 @@ def test_the_landing_page() -> None:
 
 def test_from_storm() -> None:
     with SimulatedCluster(names_of("docs/coming-from/storm.md")["topology"]) as cluster:
-        cluster.run_until(lambda: len(cluster.acked("sentences")) > 100)
+        cluster.run_until(lambda: len(cluster.acked("sentences")) > 20)
         assert {"cow", "apple", "score"} <= {word for (word,) in cluster.emitted("split")}
 
 

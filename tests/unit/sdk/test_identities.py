@@ -38,7 +38,7 @@ def attempt(lines: list[str], split: Any = SPLIT.basic, **options: Any) -> list[
     return sorted(found)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(_LINES, st.sampled_from(SPLIT), st.integers(2, 9), st.integers(1, 9), st.data())
 def test_each_attempt_has_the_same_identities(
     lines: list[str], kind: Any, seed: int, pack_tuples: int, data: st.DataObject

@@ -27,8 +27,8 @@ from tests.unit.sdk.memory_source import MemoryTopics
 from tuple_tree import commit_metadata
 from tuple_tree.source_commits import SourceCommit
 
-MESSAGES = 100
-KILLS = 8
+MESSAGES = 60
+KILLS = 6
 At = tuple[int, int]
 """Partition and offset of a message."""
 

@@ -127,6 +127,19 @@ def test_what_is_done_is_not_executed_again(columns: bool, guarantee: Any) -> No
         assert done(task) == Commit(2, "")
 
 
+def test_what_another_owner_has_done_is_in_each_commit_until_its_record_is_done() -> None:
+    """Whenever the record is read again."""
+    known = DoneSet(0, tuples={0: [(0, 1)]})
+    for tenths in range(11):
+        bench, task, _ = rig(Collects)
+        task.continue_from(known)
+        bench.advance(1 + tenths / 10)
+        pack(bench, {0: "a", 1: "b"})
+        for _ in range(11):
+            bench.advance(0.1)
+            assert Commit.of(task.committed) == Commit.of(known)
+
+
 @pytest.mark.parametrize("line", ["go", "unreadable"])
 def test_a_set_that_does_not_fit_a_record_leaves_all_of_it_open(line: str) -> None:
     bench, task, _ = rig(Collects)

@@ -67,7 +67,7 @@ def test_counts_are_exact_after_failures_timeouts_and_kills(
     monkeypatch.setattr(Split, "chance", random.Random(seed + 1))
     with SimulatedCluster(words(guarantee, Publish), seed=seed, topics={"counts": 2}) as cluster:
         lines: list[str] = []
-        for _ in range(25):
+        for _ in range(15):
             for line in chance.choices(TEXT, k=4):
                 lines.append(line)
                 cluster.produce("text", line)

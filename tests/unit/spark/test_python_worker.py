@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipimport
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -45,25 +46,32 @@ def test_an_archive_is_read_again_only_when_it_has_changed(archive: Path) -> Non
     assert importlib.util.find_spec("zipped_first") is None, "a deleted archive is no error"
 
 
-def fresh(main: str | None, then: str) -> str:
-    """The output of an interpreter that imports `spark_jobs`, as the module `main` if it is one."""
-    begun = (
+@cache
+def fresh(main: str | None) -> tuple[str, str]:
+    """Of an interpreter that imports `spark_jobs`, as the module `main` if it is one.
+
+    Whether it reads archives in another way, and how many objects its collector looks at after a task.
+    """
+    code = (
         "import gc, sys, zipimport; from importlib.machinery import ModuleSpec\n"
         f"if {main!r}: sys.modules['__main__'].__spec__ = ModuleSpec({main!r}, None)\n"
         "original = zipimport.zipimporter.invalidate_caches\n"
         "import spark_jobs, pyarrow as pa\n"
+        "print(zipimport.zipimporter.invalidate_caches is not original)\n"
+        "pa.record_batch({'n': [1], 'text': ['a'], 'raw': [b'']})\n"
+        "print(len(gc.get_objects()))"
     )
-    return subprocess.run([sys.executable, "-c", begun + then], check=True, capture_output=True, text=True).stdout
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    replaced, objects = run.stdout.split()
+    return replaced, objects
 
 
 def test_only_a_worker_of_spark_has_another_way_to_read_archives() -> None:
     """Not a driver or a notebook, whose own imports it would change."""
-    replaced = "print(zipimport.zipimporter.invalidate_caches is not original)"
-    assert fresh(None, replaced) == "False\n"
-    assert fresh("pyspark.daemon", replaced) == f"{sys.version_info < (3, 12)}\n"
+    assert fresh(None)[0] == "False"
+    assert fresh("pyspark.daemon")[0] == str(sys.version_info < (3, 12))
 
 
 def test_the_collector_skips_what_a_worker_has_imported() -> None:
     """PySpark collects after each task. What a task imports, as pyarrow does pandas, would count each time."""
-    task = "pa.record_batch({'n': [1], 'text': ['a'], 'raw': [b'']})\nprint(len(gc.get_objects()))"
-    assert int(fresh("pyspark.daemon", task)) < 2_000
+    assert int(fresh("pyspark.daemon")[1]) < 2_000

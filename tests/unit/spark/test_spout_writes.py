@@ -105,11 +105,16 @@ def test_a_second_init_of_a_tree_that_failed_completes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codec", "grouping"), [("arrow", "fields"), ("arrow", "all"), ("avro", "all"), ("json", "shuffle")]
+    ("codec", "grouping"),
+    [
+        ("arrow", "fields"),
+        *(pytest.param(*each, marks=pytest.mark.exhaustive) for each in (("arrow", "all"), ("avro", "all"))),
+        ("json", "shuffle"),
+    ],
 )
 def test_messages_arrive_and_trees_complete(codec: Any, grouping: Grouping) -> None:
     stream = declare({"line": str}, codec=codec)
-    values = [f"line {number % 50}".encode() for number in range(2_500)]
+    values = [f"line {number % 50}".encode() for number in range(1_500)]
     bolts: list[tuple[str, Grouping]] = [("count", grouping), ("other", "global")]
     batches = messages(values[:1000]), messages(values[1000:], 1000 + 500)
     made = delivered(*batches, stream=stream, bolts=bolts)
