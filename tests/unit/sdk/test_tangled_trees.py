@@ -84,6 +84,7 @@ class Checked(SimulatedCluster):
         self.world, self.inits_first = world, topology.acks_ahead
         self.sums: defaultdict[int, int] = defaultdict(int)  # root → XOR of its inits, acks and marks
         self.left: defaultdict[tuple[str, int], int] = defaultdict(int)  # of each bolt, without its open inputs
+        self.sequences: defaultdict[Any, int] = defaultdict(lambda: -1)
         self.begun, self.complete = set[int](), set[int]()
         self.fails, self.marked = set[int](), set[int]()
         self.has_hooks = world.chance.random() < 0.5
@@ -122,6 +123,9 @@ class Checked(SimulatedCluster):
 
     def look_at_entries(self, record: MemoryRecord) -> None:
         batch, world = decode_ack_batch(record.value()), self.world
+        writer = batch.writer, batch.session, record.partition()
+        assert batch.sequence == self.sequences[writer] + 1, "an acker drops a batch that comes behind a later one"
+        self.sequences[writer] = batch.sequence
         component = batch.writer.partition("/")[0]
         touched = set[int]()
         for kind in ("init", "ack", "mark"):
