@@ -54,7 +54,7 @@ class Scatter(ByHand):
 def test_emitted_tuples_arrive_in_their_order(codec: Any) -> None:
     def check(seed: int) -> None:
         Scatter.chance, Scatter.emitted = random.Random(seed), defaultdict(list)
-        Scatter.streams = (declare(TEXT, codec=codec, direct=True),)  # type: ignore[assignment]
+        Scatter.streams = (declare(TEXT, codec=codec, direct=True),)
         builder = TopologyBuilder("order", pack_tuples=Scatter.chance.choice((1, 2, 7, 1_000)))
         builder.set_spout("numbers", source(declare({"n": int})))
         builder.set_bolt("scatter", Scatter).shuffle_grouping("numbers")
@@ -66,7 +66,7 @@ def test_emitted_tuples_arrive_in_their_order(codec: Any) -> None:
                 assert cluster.executed("count", task) == Scatter.emitted[task]
             for record in cluster.records("order.tuples.count"):
                 value = record.value() or b""
-                rows = tuples_of(value, record.headers() or (), Scatter.streams[0])  # type: ignore[index]
+                rows = tuples_of(value, record.headers() or (), Scatter.streams[0])
                 assert len(value) <= MAX_BYTES or len(rows) == 1
 
     each_seed(check)
