@@ -20,6 +20,8 @@
 - `rotating_map`: a map whose entries expire in cohorts; `offsets`: open offsets of a
   partition; `done_sets`: what is done of it, as `commit_metadata` has it; `source_commits`: the commit of a
   spout.
+- `source_messages`: the messages of a spout's source that are not done; `source_partition`: those of a partition, and
+  what its owner has reserved; `retry_queues`: when failed messages are emitted again.
 - `control`: pausing, draining and stopping a topology, as a record; `versions`: records that one of two versions of a
   topology cannot read.
 - `program`: the code of a topology, by its streams and groupings. `pages`: addresses of the documentation.

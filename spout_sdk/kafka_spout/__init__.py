@@ -2,9 +2,8 @@
 
 - `spout`: `KafkaSpout`, and its options.
 - `source_task`: the adapter of a `KafkaSpout`, registered here; `read_ahead`: messages that are not emitted yet;
-  `message_emitter`: emits messages; `replays`: failed messages and dead letters; `outcomes`: writes outcomes.
-- `partitions`: the source partitions of a task, and their attempts; `kafka_source`: reads them, and commits;
-  `beginning`: where they begin.
+  `message_emitter`: emits messages, and makes dead letters; `outcomes`: ends messages, and writes outcomes.
+- `partitions`: which source partitions a task has, and where they begin; `kafka_source`: reads them.
 """
 
 import spout_sdk.kafka_spout.source_task  # noqa: F401 - registers itself

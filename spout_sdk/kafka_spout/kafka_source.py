@@ -7,6 +7,7 @@ removed from the group and still runs. With `at_most_once` it reads no notices, 
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
@@ -20,17 +21,35 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, TopicsError, UnsupportedVersionError
 from spout_sdk.kafka.kafka_reader import positions
 from spout_sdk.kafka.kafka_settings import KafkaSettings, consumer_settings, watching_client
-from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourcePartition
 from spout_sdk.records import Record
 from tuple_tree.commit_metadata import Commit
 from tuple_tree.errors import CommitError
 from tuple_tree.source_commits import SourceCommit
+from tuple_tree.source_partition import SourcePartition
 
 logger = get_logger("spout_sdk.kafka_spout")
 
 ANSWER_SECONDS: Final = 5.0
 ROUND_SECONDS: Final = 10.0  # messages that were not read within this time are requested again
 _LARGEST_READ: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetOutOfRange:
+    """Messages from `expected` on were deleted before they were read; reading continues at `first`."""
+
+    at: SourcePartition
+    expected: int
+    first: int
+
+
+@dataclass(slots=True)
+class Fetched:
+    """The result of reading by position: records, offsets that retention has deleted, and offsets not read in time."""
+
+    records: list[Record]
+    gone: list[tuple[SourcePartition, int]]
+    unread: list[tuple[SourcePartition, int]]
 
 
 class KafkaSource:

@@ -1,6 +1,6 @@
 """Emits the messages of a `KafkaSpout` as `translate` returns them; makes dead letters of invalid messages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from operator import methodcaller
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import EmitError, InvalidMessageError, TopicsError
+from spout_sdk.kafka_spout.outcomes import OutcomeWriter
 from spout_sdk.kafka_spout.read_ahead import Run
 from spout_sdk.kafka_spout.spout import KafkaSpout, KafkaTuple
 from spout_sdk.records import Record
@@ -17,6 +18,7 @@ from tuple_tree.errors import ENDS_PROCESS, WireError, describe
 from tuple_tree.headers import trace_context
 from tuple_tree.messages import FailReason, Failure
 from tuple_tree.positions import MAX_OFFSET
+from tuple_tree.source_messages import SourceMessages
 from tuple_tree.streams import DEFAULT_STREAM
 
 logger = get_logger("spout_sdk.kafka_spout")
@@ -30,32 +32,18 @@ class MessageEmitter:
 
     Args:
         first_position: the first position of identities; the key of a message is added to it.
-        is_replayed: whether failed messages are emitted again.
-        begun: called with the key and the record of each new message that is emitted, if outcomes are written.
-        skipped: called with the key of a message that was skipped.
-        rejected: called with the key of a message whose dead letter is delivered, and the error.
-        failed: called with the key of a message whose `translate` has raised, and the failure.
     """
 
     def __init__(
-        self,
-        spout: KafkaSpout,
-        task: SpoutTask,
-        first_position: int,
-        *,
-        is_replayed: bool,
-        begun: Callable[[int, Record], None] | None,
-        skipped: Callable[[int], None],
-        rejected: Callable[[int, WireError], None],
-        failed: Callable[[int, Failure], None],
+        self, spout: KafkaSpout, task: SpoutTask, first_position: int, messages: SourceMessages, outcomes: OutcomeWriter
     ) -> None:
         self._translate, self._policy = spout.translate, spout.retry
         self._rows_of = getattr(spout.translate, "rows", None)
         self._context, self._counters = task.context, task.environment.counters
         self._collector, self._dead_letters = task.collector, task.dead_letters
         self._rows_emitter = RowEmitter(task, first_position)
-        self._is_replayed, self._begun = is_replayed, begun
-        self._skipped, self._rejected, self._failed = skipped, rejected, failed
+        self._is_replayed = task.context.manifest.acking
+        self._messages, self._outcomes, self._clock = messages, outcomes, task.environment.clock
         self._by = f"{task.context.component}/{task.context.task}"
 
     def emit_run(self, run: Run) -> int:
@@ -86,7 +74,7 @@ class MessageEmitter:
             return False
         if values is None:
             self._context.count("skipped")
-            self._skipped(key)
+            self._outcomes.ended(key, "skipped")
             return False
         stream = DEFAULT_STREAM
         if isinstance(values, KafkaTuple):
@@ -106,7 +94,8 @@ class MessageEmitter:
         """Makes a dead letter of a message; the message is done when the dead letter is delivered."""
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
         logger.warning("%s: %s becomes a dead letter: %s", self._by, where, error)
-        self._dead_letters.send_record(record, error, partial(self._rejected, key, error))
+        delivered = partial(self._outcomes.ended, key, "dead-letter", error.reason, error.detail)
+        self._dead_letters.send_record(record, error, delivered)
 
     def _rows(self, records: Sequence[Record]) -> tuple[Sequence[Any], _Translated | None]:
         """The rows of the first messages, if they can be emitted together, and the translation of the next message."""
@@ -127,10 +116,8 @@ class MessageEmitter:
         """Emits messages with their rows; returns how many it emitted."""
         emitted = 0
         if run.of.start_run(run.offset, run.offset + len(rows)):
-            first = run.of.key_base | run.offset
-            if self._begun is not None:
-                for at in range(len(rows)):
-                    self._begun(first + at, run.records[at])
+            first = run.of.first_key + run.offset
+            self._outcomes.begun(first, run.records)
             emitted = self._rows_emitter.emit(rows, range(first, first + len(rows)), run.roots)
             for at in range(emitted, len(rows)):
                 root = None if run.roots is None else int(run.roots[at])
@@ -150,12 +137,11 @@ class MessageEmitter:
             )
         if not each.start(offset):
             return False
-        key = each.key_base | offset
-        if self._begun is not None:
-            self._begun(key, record)
-        if each.has_failures and self._policy.delay(failures := each.failures(offset)) is None:
+        key = each.first_key + offset
+        self._outcomes.begun(key, [record])
+        if (failed := each.failed.get(offset)) is not None and self._policy.delay(failed.failures) is None:
             # Its last owner has ended before the dead letter was delivered.
-            self.reject(key, record, WireError("retries-exhausted", f"all {failures} attempts failed"))
+            self.reject(key, record, WireError("retries-exhausted", f"all {failed.failures} attempts failed"))
             return False
         return self.emit(record, key, None if run.roots is None else int(run.roots[at]), translated)
 
@@ -176,4 +162,4 @@ class MessageEmitter:
         self._counters.count_error(error)
         where = f"{record.topic()}[{record.partition()}] offset {record.offset()}"
         logger.error("%s: %s at %s; the message is retried", self._by, why, where, exc_info=error)
-        self._failed(key, Failure(FailReason.FAILED, why, self._context.component))
+        self._messages.failed(key, Failure(FailReason.FAILED, why, self._context.component), self._clock())

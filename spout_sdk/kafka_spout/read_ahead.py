@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spout_sdk.kafka_spout.partitions import OwnedPartition, OwnedPartitions, SourcePartition
 from spout_sdk.records import Record
 from tuple_tree.ids import IdColumn
 from tuple_tree.positions import MAX_OFFSET, OFFSET_SHIFT, roots_of_words
+from tuple_tree.source_messages import SourceMessages
+from tuple_tree.source_partition import OwnedPartition, SourcePartition
 
 
 class Run(NamedTuple):
@@ -42,8 +43,8 @@ class ReadAhead:
         has_roots: whether the messages are tracked.
     """
 
-    def __init__(self, partitions: OwnedPartitions, ack_partitions: int, *, has_roots: bool) -> None:
-        self._partitions, self._ack_partitions, self._has_roots = partitions, ack_partitions, has_roots
+    def __init__(self, messages: SourceMessages, ack_partitions: int, *, has_roots: bool) -> None:
+        self._messages, self._ack_partitions, self._has_roots = messages, ack_partitions, has_roots
         self._runs: deque[Run] = deque()
         self._size = 0
 
@@ -62,7 +63,7 @@ class ReadAhead:
         ends = [*(np.flatnonzero(~is_next) + 1).tolist(), len(records)]
         begin = 0
         for end in ends:
-            of = self._partitions.named[names[begin]]
+            of = self._messages.named(*names[begin])
             self._runs.append(Run(of, int(offsets[begin]), records[begin:end], self._roots(of, offsets[begin:end])))
             of.buffered_to = int(offsets[end - 1]) + 1
             begin = end
@@ -107,6 +108,6 @@ class ReadAhead:
         if not self._has_roots:
             return None
         positions = (offsets.astype(np.uint64) % np.uint64(MAX_OFFSET)) << np.uint64(OFFSET_SHIFT)
-        words = positions | np.uint64(of.first_word)
+        words = positions | np.uint64(of.first_attempt_id)
         roots: IdColumn = roots_of_words(words, [of.topic_key], self._ack_partitions)
         return roots

@@ -12,13 +12,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_clients.group_consumer import GroupConsumer
 from spout_sdk import BrokerError, Record, TopicsError
 from spout_sdk.kafka.kafka_settings import consumer_settings
-from spout_sdk.kafka_spout.kafka_source import ROUND_SECONDS, KafkaSource
-from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourcePartition
+from spout_sdk.kafka_spout.kafka_source import ROUND_SECONDS, Fetched, KafkaSource, OffsetOutOfRange
 from tests.kafka.sdk_rig import write, write_in_transactions
 from tests.topics import create_topics
 from tests.waiting import eventually
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.source_commits import SourceCommit
+from tuple_tree.source_partition import SourcePartition
 
 
 class Topic:

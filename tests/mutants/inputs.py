@@ -12,11 +12,12 @@ from spout_sdk.bolts.retries import Retries
 from spout_sdk.delivery.delivery_guarantees import AtMostOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.kafka_spout.partitions import OwnedPartition
 from spout_sdk.runtime.periodic_resets import PeriodicResets
 from spout_sdk.state.collectors import StateCollector, send_held
 from spout_sdk.windows.rows import CollectedRows
 from tests.mutants.patches import Patches, fixed, mutant, register, replaces, wrapped
+from tuple_tree.positions import OFFSET_SHIFT
+from tuple_tree.source_partition import OwnedPartition
 
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
 _SDK: Final = "tests/unit/sdk"
@@ -151,7 +152,9 @@ register(
         },
         f"{_SDK}/test_kafka_spout_crashes.py": {
             "Kafka spout: a replay uses its root again": wrapped(
-                OwnedPartition, "word", lambda original, partition, offset, _failures: original(partition, offset, 0)
+                OwnedPartition,
+                "attempt_id",
+                lambda _original, partition, offset: partition.first_attempt_id | offset << OFFSET_SHIFT,
             ),
         },
     }

@@ -10,7 +10,6 @@ from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.kafka_spout.outcomes import OutcomeWriter
-from spout_sdk.kafka_spout.partitions import OwnedPartition
 from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.state.applied import DONE_PREFIX, Applied
 from spout_sdk.state.restore import Restorer
@@ -19,6 +18,7 @@ from tests.mutants.patches import fixed, mutant, register, replaces, wrapped
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.offsets import OffsetManager
 from tuple_tree.outcome_records import OutcomesOf
+from tuple_tree.source_partition import OwnedPartition
 from tuple_tree.state_records import ABOUT_KEY
 
 _CONTRACT: Final = "tests/unit/sdk/test_contract.py::TestInMemory"
@@ -61,7 +61,7 @@ def outcomes_of_other_topologies_count(_original: Any, _own: OutcomesOf, _header
 
 
 @mutant("outcomes", f"{_SDK}/test_answers.py::{_ROOT_AGAIN}")
-@replaces(OutcomeWriter, "begins_again")
+@replaces(OutcomeWriter, "may_repeat_root")
 def an_attempt_with_the_root_of_an_earlier_one_begins_without_a_record(
     _original: Any, _outcomes: OutcomeWriter, _key: int, _root: int
 ) -> bool:
@@ -85,7 +85,7 @@ def skipped_messages_are_done(original: Any, each: OwnedPartition, *place: Any, 
 @replaces(OwnedPartition, "__init__")
 def failures_under_earlier_owners_are_forgotten(original: Any, each: OwnedPartition, *place: Any, **named: Any) -> Any:
     original(each, *place, **named)
-    each._failures.clear()
+    each.failed.clear()
 
 
 @mutant("state", f"{_SDK}/state/test_restore.py::test_a_changelog_that_is_lost_or_of_another_state_is_refused")

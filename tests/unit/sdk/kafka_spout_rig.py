@@ -4,7 +4,6 @@ from typing import Any
 
 from spout_sdk import FailReason, KafkaSpout, TopologyBuilder
 from spout_sdk.delivery.exactly_once import GUARANTEES
-from spout_sdk.kafka_spout.partitions import SourceProgress
 from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
@@ -70,10 +69,9 @@ class Rig:
         self.task.close()
 
     @property
-    def progress(self) -> SourceProgress:
-        """Progress of the task in its source."""
+    def source_task(self) -> SourceTask:
         assert isinstance(self.task.adapter, SourceTask)
-        return self.task.adapter.progress
+        return self.task.adapter
 
     def work(self, seconds: float = 0.0) -> None:
         """Runs the steps of the loop until no more is emitted."""

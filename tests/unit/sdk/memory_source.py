@@ -8,12 +8,12 @@ from confluent_kafka import TopicPartition
 
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_reader import KafkaReader
-from spout_sdk.kafka_spout.kafka_source import KafkaSource
-from spout_sdk.kafka_spout.partitions import Fetched, OffsetOutOfRange, SourcePartition
+from spout_sdk.kafka_spout.kafka_source import Fetched, KafkaSource, OffsetOutOfRange
 from spout_sdk.records import Record
 from spout_sdk.testing import MemoryRecord
 from tuple_tree.positions import MAX_PARTITIONS, Position, position_of, topic_key
 from tuple_tree.source_commits import SourceCommit
+from tuple_tree.source_partition import SourcePartition
 
 
 class MemoryTopics:

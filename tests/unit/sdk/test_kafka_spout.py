@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from spout_sdk.errors import TopicsError
-from spout_sdk.kafka_spout.partitions import SourcePartition
 from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tests.unit.sdk.memory_source import MemoryTopics
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.source_commits import SourceCommit
+from tuple_tree.source_partition import SourcePartition
 
 
 def test_the_end_behind_the_marker_of_a_transaction_is_committed() -> None:

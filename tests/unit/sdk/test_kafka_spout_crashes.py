@@ -18,7 +18,6 @@ from acker_worker.ledger import LedgerSettings
 from spout_sdk import FailReason, RetryPolicy
 from spout_sdk.delivery import delivery_guarantees
 from spout_sdk.delivery.delivery_guarantees import DeliveryGuarantee
-from spout_sdk.kafka_spout.partitions import SourcePartition
 from spout_sdk.spouts.spout_task import SpoutTask
 from tests.ack_log import START_MS, FoldedLog, acked_roots
 from tests.seeds import each_seed
@@ -26,6 +25,7 @@ from tests.unit.sdk.kafka_spout_rig import Rig, notice
 from tests.unit.sdk.memory_source import MemoryTopics
 from tuple_tree import commit_metadata
 from tuple_tree.source_commits import SourceCommit
+from tuple_tree.source_partition import SourcePartition
 
 MESSAGES = 60
 KILLS = 6

@@ -5,11 +5,11 @@ from itertools import pairwise
 import pytest
 
 from spout_sdk import DeliveryError, FailReason, RetryPolicy
-from spout_sdk.kafka_spout.partitions import SourcePartition
 from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.source_commits import SourceCommit
+from tuple_tree.source_partition import SourcePartition
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=2)
 FOR_EVER = RetryPolicy(initial_delay=0, delay_period=0, max_retries=None)
@@ -118,7 +118,7 @@ def test_a_retry_waits_for_its_delay_and_new_messages_do_not() -> None:
         rig.topics.fill("source", 0, [new])
         rig.work(delay - 0.1)
         assert rig.offsets() == [new]
-        assert rig.progress.retries == 1
+        assert rig.source_task.messages.waiting == 1
         rig.work(0.2)
         assert rig.offsets() == [0]
 
@@ -275,7 +275,7 @@ def test_uncommitted_offsets_are_limited_by_partition_and_replays_are_not() -> N
     rig.notify(0)
     rig.work()
     assert rig.positions() == [(0, offset, 0) for offset in range(10, 20)]
-    assert (rig.progress.lag, rig.progress.uncommitted) == (20, 20)
+    assert rig.source_task.lag == 20
 
 
 def test_pending_trees_are_limited_and_replays_count() -> None:

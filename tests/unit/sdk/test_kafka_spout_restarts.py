@@ -6,9 +6,9 @@ import pytest
 
 from spout_sdk import RetryPolicy
 from spout_sdk.kafka.truncated_commits import LEFT_OUT
-from spout_sdk.kafka_spout.partitions import SourcePartition
 from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tuple_tree.commit_metadata import LARGEST_METADATA
+from tuple_tree.source_partition import SourcePartition
 
 EACH: Final = 100
 """One in this number of messages fails for ever."""

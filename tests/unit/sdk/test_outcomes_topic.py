@@ -13,6 +13,7 @@ from spout_sdk import (
     BasicBolt,
     DeliveryError,
     FailReason,
+    FailTupleError,
     KafkaSpout,
     OutcomeRecord,
     RetryPolicy,
@@ -21,13 +22,13 @@ from spout_sdk import (
     declare,
     outcome_stream,
 )
-from spout_sdk.kafka_spout.partitions import SourcePartition
 from spout_sdk.testing import SimulatedCluster
 from tests.components import source
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
 from tuple_tree.components import OutcomesCodec, OutcomesManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import decode_tuples, payload_codec
+from tuple_tree.source_partition import SourcePartition
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=1)
 
@@ -140,6 +141,24 @@ def test_outcomes_of_a_topology_have_the_keys_of_its_messages(codec: OutcomesCod
         bad = found[b"ORDER-1"]
         assert (bad.component, bad.reason) == ("check", "retries-exhausted")
         assert bad.failure == "all 2 attempts failed, the last one with reason failed: ValueError: never"
+
+
+def test_the_attempts_of_a_message_that_a_bolt_gives_up_are_all_counted() -> None:
+    class FailsAndRaises(BasicBolt):
+        calls = 0
+
+        def execute(self, _tuple: Any, _collector: Any) -> None:
+            type(self).calls += 1
+            raise FailTupleError("later") if self.calls == 1 else ValueError("never")
+
+    builder = TopologyBuilder("orders")
+    builder.set_spout("orders", KafkaSpout("orders", outcomes="done"))
+    builder.set_bolt("check", FailsAndRaises, on_exception="dead_letter").shuffle_grouping("orders")
+    with SimulatedCluster(builder.build()) as cluster:
+        cluster.produce("orders", "one")
+        cluster.run_until(lambda: bool(cluster.records("done")))
+        (found,) = map(json.loads, (each.value() or b"" for each in cluster.records("done")))
+        assert (found["outcome"], found["attempts"], found["failure"]) == ("dead-letter", 2, "ValueError: never")
 
 
 @pytest.mark.parametrize(

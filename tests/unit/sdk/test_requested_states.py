@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from spout_sdk import BasicBolt, RetryPolicy, Spout, TopologyBuilder, declare
-from spout_sdk.kafka_spout.partitions import LEAST_AHEAD
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
 from tests.unit.sdk.memory import Bench, made
 from tuple_tree.control import ControlState
+from tuple_tree.source_partition import LEAST_AHEAD
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0)
 
