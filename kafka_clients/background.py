@@ -20,9 +20,13 @@ class Background:
 
     def begin(self, call: Callable[[], T], name: str) -> "Future[T]":
         """Begins a call; the future has what it returns, or raises. The thread is called `name`."""
-        outcome: Future[T] = Future()
-        threading.Thread(target=settle, args=(outcome, call), name=name, daemon=True).start()
-        return outcome
+        return in_thread(call, name)
+
+
+def in_thread(call: Callable[[], T], name: str) -> "Future[T]":
+    outcome: Future[T] = Future()
+    threading.Thread(target=settle, args=(outcome, call), name=name, daemon=True).start()
+    return outcome
 
 
 def settle(outcome: "Future[T]", call: Callable[[], T]) -> None:

@@ -30,6 +30,7 @@ from functools import cache
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
+from kafka_clients.background import in_thread
 from kafka_clients.repeated_lines import get_logger
 
 logger = get_logger(__name__)
@@ -66,23 +67,7 @@ def within(seconds: float, call: Callable[[], None]) -> None:
     Raises:
         TimeoutError: if it takes longer; it may still end, at any time.
     """
-    outcome: list[BaseException | None] = []
-
-    def run() -> None:
-        try:
-            call()
-        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
-            outcome.append(error)
-        else:
-            outcome.append(None)
-
-    thread = threading.Thread(target=run, name="may-hang", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not outcome:
-        raise TimeoutError
-    if (error := outcome[0]) is not None:
-        raise error
+    in_thread(call, "may-hang").result(seconds)
 
 
 @cache

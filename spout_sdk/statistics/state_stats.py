@@ -7,6 +7,8 @@ from typing import Any, Final
 from tuple_tree.process_stats import filter_known_fields, metric_field
 
 _PREFIX: Final = "acker_component_"
+_OF_TASKS: Final = ("task_keys", "task_bytes", "task_identities")
+_ADDED: Final = ("restore_records", "restore_records_per_second", "restore_left", "restore_total")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +71,14 @@ class StateStats:
 
     def merge(self, other: "StateStats") -> "StateStats":
         """The statistics of both processes; for a task that both report, the values of `other`."""
+        tasks: dict[str, Any] = {name: {**getattr(self, name), **getattr(other, name)} for name in _OF_TASKS}
+        added: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
         return replace(
             self,
+            **tasks,
+            **added,
             guarantee=other.guarantee or self.guarantee,
-            task_keys={**self.task_keys, **other.task_keys},
-            task_bytes={**self.task_bytes, **other.task_bytes},
-            task_identities={**self.task_identities, **other.task_identities},
             restoring=tuple(sorted({*self.restoring, *other.restoring})),
-            restore_records=self.restore_records + other.restore_records,
-            restore_records_per_second=self.restore_records_per_second + other.restore_records_per_second,
-            restore_left=self.restore_left + other.restore_left,
-            restore_total=self.restore_total + other.restore_total,
             restore_seconds=max(self.restore_seconds, other.restore_seconds),
         )
 
