@@ -44,6 +44,7 @@ RECEIVE_TIMEOUT_SECONDS: Final = 30.0  # how long brokers may send no record bef
 _ANSWER_SECONDS: Final = 8.0  # how long a broker may take to answer, in seconds
 _POLL_SECONDS: Final = 0.1
 _POLL_RECORDS: Final = 2_000
+_WAIT_MS: Final = 50
 _SETTINGS: Final[dict[str, Any]] = {
     # What goes wrong is raised, or passes.
     "log_level": 0,
@@ -51,7 +52,6 @@ _SETTINGS: Final[dict[str, Any]] = {
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
     "fetch.queue.backoff.ms": 50,
-    "fetch.wait.max.ms": 50,
 }
 
 Place = tuple[str, int]  # A topic and a partition of it
@@ -63,7 +63,8 @@ class LogReader:
 
     It reads in the name of a group, because librdkafka requires one, and does not join it. Errors name the ACLs of a
     role. `read` fails if no record comes for `receive_timeout_s` seconds, and calls `progress` repeatedly. Pass
-    `has_ends=False` for a reader that only polls: each end of a partition costs as much as a record.
+    `has_ends=False` for a reader that only polls: each end of a partition costs as much as a record. A broker answers a
+    request for records after `wait_ms` if none has come, and an end is known then.
     """
 
     def __init__(
@@ -76,9 +77,10 @@ class LogReader:
         receive_timeout_s: float = RECEIVE_TIMEOUT_SECONDS,
         *,
         has_ends: bool = True,
+        wait_ms: int = _WAIT_MS,
     ) -> None:
         own = {"isolation.level": isolation, "group.id": group, "enable.partition.eof": has_ends}
-        settings = {**for_consumer(kafka), **_SETTINGS, **own}
+        settings = {**for_consumer(kafka), **_SETTINGS, **own, "fetch.wait.max.ms": wait_ms}
         self._consumer = new_client(Consumer, settings)
         self._group, self._role, self._receive_timeout_s = group, role, receive_timeout_s
         self._progress = progress or (lambda _what, _done, _total: None)

@@ -18,6 +18,7 @@ from tuple_tree.names import component_group, stats_topic
 from tuple_tree.process_stats import StatsRecord
 
 _SECONDS: Final = 0.5
+_WAIT_MS: Final = 500
 logger = get_logger("spout_sdk.runtime")
 
 
@@ -57,7 +58,13 @@ class ShareWatch:
         self._bolts = {name: TaskShares(tasks) for name, tasks in shuffled.items()}
         self._component, self._topic = component, stats_topic(topology.name)
         self._keys = tuple(f"component/{name}/".encode() for name in self._bolts)
-        self._tail = TopicTail({**kafka, **SMALL}, group=component_group(topology.name, component), role=component)
+        self._tail = TopicTail(
+            {**kafka, **SMALL},
+            group=component_group(topology.name, component),
+            role=component,
+            has_ends=False,
+            wait_ms=_WAIT_MS,
+        )
         if self._bolts:
             self._tail.read_from({(self._topic, 0): OFFSET_END})
         self._set_shares = set_shares
