@@ -159,7 +159,7 @@ def sums(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 class BenchCluster(SimulatedCluster):
-    """A simulated cluster of which some tasks run, without hooks of the kit, and keep what they send."""
+    """A simulated cluster that runs some of its tasks, without hooks of the kit, and keeps what they send."""
 
     def __init__(self, sent: SentRecords, topology: Topology, **options: Any) -> None:
         self.sent, self.only = sent, set[tuple[str, int]]()
@@ -177,7 +177,7 @@ class BenchCluster(SimulatedCluster):
 
 
 class Bench:
-    """A topology of which one task runs; each tuple is sent at once, unless records may carry more."""
+    """One task of a topology; each tuple is sent at once, unless records may carry more."""
 
     def __init__(self, topology: Topology, *, seed: int = 1, holds_back: bool = False, pack_tuples: int = 1) -> None:
         self.sink = SentRecords()
@@ -282,7 +282,7 @@ class BenchTask:
 
     @property
     def done(self) -> DoneSet:
-        """What it has committed, when it has had the time for that."""
+        """The set that it has committed, once it has had the time for that."""
         self.bench.advance(1.1)
         return self.committed
 

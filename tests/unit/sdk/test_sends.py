@@ -1,4 +1,4 @@
-"""What a task sends: tuples of any size and anchors in their order, and ack batches whose delivery settles inputs."""
+"""A task sends tuples of any size and anchors in their order, and ack batches whose delivery settles inputs."""
 
 import random
 from collections import defaultdict
