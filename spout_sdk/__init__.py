@@ -15,8 +15,7 @@ Folders, in the order in which a tuple passes through them:
 - `spouts`: task, collector and pending trees of a spout; `kafka_spout`: a spout that reads Kafka topics.
 - `emitting`: what all tasks share: emit plans, packs of tuples, ack batches, sessions, flushes, dead letters,
   input offsets.
-- `bolts`: task, reader, executor and collectors of a bolt; `AsyncBolt`, `KafkaBolt`.
-- `chains`: chained bolts, which run in the task of the component that they receive from.
+- `bolts`: tasks, and their steps: bolts that run in a task; readers, settlement, collectors; `AsyncBolt`, `KafkaBolt`.
 - `delivery`: delivery guarantees: when offsets are committed; the transactions of exactly once.
 - `kafka`: producers, consumers, settings, checks.
 - `runtime`: the loops of tasks, the process of a component, and the supervisor of many.

@@ -44,7 +44,7 @@ class InputBatch:
     """
 
     __slots__ = (
-        *("_begun", "_columns", "_effects", "_open", "_positions"),
+        *("_begun", "_columns", "_effects", "_has_released", "_open", "_positions"),
         *("emitted", "is_identified", "is_tracked", "size", "trace_context"),
     )
 
@@ -60,8 +60,9 @@ class InputBatch:
         # Roots of trees that begin, which are not in the columns yet, and the positions of their messages.
         self._begun: list[int] = []
         self._positions: list[int] = []
-        # For each place, with room for more: how many chained inputs are open, and whether a record was written.
+        # For each place, with room for more: how much is open that was made of it, and whether a record was written.
         self._open: NDArray[np.int32] | None = None
+        self._has_released = False
         self._effects: NDArray[np.bool_] | None = None
 
     def add(self, roots: IdColumn, edges: IdColumn, identities: IdentityColumns | None = None) -> int:
@@ -156,17 +157,26 @@ class InputBatch:
         return vals
 
     def count_open(self, places: Places, change: int) -> None:
-        """Adds `change` to the number of open chained inputs of each place; a place may be given more than once."""
+        """Adds `change` to the number of what is open of each place; a place may be given more than once.
+
+        A tuple in a step behind is open, and a record that is not delivered.
+        """
         self._open = self._sized(self._open, np.int32)
+        self._has_released |= change < 0
         np.add.at(self._open, places, change)
 
     @property
     def has_counts(self) -> bool:
-        """Whether open chained inputs were ever counted."""
+        """Whether anything open was ever counted."""
         return self._open is not None
 
+    def take_released(self) -> bool:
+        """Whether a number of what is open became smaller since the last call."""
+        released, self._has_released = self._has_released, False
+        return released
+
     def has_open(self, places: Places) -> NDArray[np.bool_] | None:
-        """Shape `(n,)`: whether each of these places has open chained inputs; None if no place has any."""
+        """Shape `(n,)`: whether anything is open of each of these places; None if nothing is."""
         if self._open is None:
             return None
         self._open = self._sized(self._open, np.int32)
@@ -279,15 +289,6 @@ class PlacedRuns:
             self.runs[-1] = batch, range(last.start, places.stop)
         else:
             self.add_all(batch, places)
-
-    def remove(self, batch: InputBatch, place: int) -> None:
-        """Removes a place, once, if it is noted."""
-        for at, (of, places) in enumerate(self.runs):
-            if of is batch and place in places:
-                self.batch = NO_BATCH
-                column = as_column(places)
-                self.runs[at] = batch, np.delete(column, np.flatnonzero(column == place)[0])
-                return
 
     def take(self) -> list[tuple[InputBatch, Places]]:
         """Removes all runs, and returns those with places that belong to trees as columns."""

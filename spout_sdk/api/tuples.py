@@ -1,6 +1,6 @@
 """The tuple, as a bolt receives it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -38,11 +38,11 @@ class InputPack:
     """A record, shared by its `size` tuples.
 
     Attributes:
-        settled: for each of its tuples 0 while it is open, then `DONE`. In a task with chained bolts a tuple is first
-            `ACKED` or `FAILED`, and becomes `DONE` when none of its chained inputs is open.
-        has_expired: in a chain, whether its open tuples failed because they were open for longer than any tree; their
-            later outcomes have no effect.
-        left: how many tuples are neither acked nor failed, or have a dead letter that is not delivered yet.
+        settled: for each of its tuples 0 while it is open, then `ACKED` or `FAILED`; `DONE` when nothing that was made
+            of it is open: no tuple in a step behind, and no record that is not delivered.
+        has_expired: whether its open tuples failed because they were open for longer than any tree; their later
+            outcomes have no effect.
+        left: how many tuples are not done, and records of untracked tuples that are not delivered.
         batch: the batch with the anchors of its tuples; untracked tuples have none.
         first: place of the first anchor in the batch.
         starts: shape `(size + 1,)`: where the anchors of each tuple begin, from `first`; None if each tuple has one,
@@ -87,6 +87,18 @@ class InputPack:
         if self.starts is None:
             return range(self.first + index, self.first + index + 1)
         return range(self.first + int(self.starts[index]), self.first + int(self.starts[index + 1]))
+
+    def places_of(self, rows: Sequence[int] | Rows) -> Rows:
+        """The places of the anchors of some tuples, by their indices, in the batch, which is tracked."""
+        indices = np.asarray(rows, np.intp)
+        if self.starts is None:
+            return indices + self.first
+        starts = self.starts
+        counts = starts[indices + 1] - starts[indices]
+        before = np.cumsum(counts) - counts
+        # `counts` consecutive places from the first of each tuple.
+        places: Rows = np.arange(counts.sum()) + np.repeat(starts[indices] - before, counts) + self.first
+        return places
 
     @property
     def identities(self) -> IdentityColumns:

@@ -13,7 +13,7 @@ from spout_sdk.api.tuples import InputPack, Tuple
 from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
 from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.bolts.execute_failures import ExecuteFailures
-from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
 
@@ -60,13 +60,13 @@ class BoltAdapter:
     state: Any = None
 
     def __init__(
-        self, bolt: Any, task: Task, collector: OutputCollector, outcomes: Outcomes, options: BoltOptions
+        self, bolt: Any, task: Task, collector: OutputCollector, settlement: Settlement, options: BoltOptions
     ) -> None:
         self._bolt = bolt
         self._task = task
         self._collector = collector
-        self._outcomes = outcomes
-        self.failures = ExecuteFailures(task, outcomes, options)
+        self._settlement = settlement
+        self.failures = ExecuteFailures(task, settlement, options)
 
     def prepare(self) -> None:
         """Calls the bolt's `prepare`."""
@@ -125,7 +125,7 @@ class BoltAdapter:
             except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
                 failures.handle((tuple_,), error)
                 if failures.is_paused:
-                    self._outcomes.retries.defer(_behind(tuple_, tuples))
+                    self._settlement.retries.defer(_behind(tuple_, tuples))
                     return
             else:
                 failures.in_a_row = 0
@@ -163,7 +163,7 @@ class ArrowAdapter(BoltAdapter):
     def execute(self, tuples: Any) -> None:
         rows = tuples[:]  # for the collector, which may be kept
         try:
-            self._execute(rows, ArrowCollector(self._task, self._outcomes, rows))
+            self._execute(rows, ArrowCollector(self._task, self._settlement, rows))
         except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
             self.failures.handle(rows.taken_over(), error, tuples)
         else:

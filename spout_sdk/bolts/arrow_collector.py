@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.api.tuples import NO_TREES, InputPack, Tuple
-from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import Counters
@@ -56,10 +56,6 @@ class ArrowInput:
         settled: NDArray[np.bool_] = np.frombuffer(self.pack.settled, np.uint8)[self.indices] != 0
         return settled
 
-    def settle(self, rows: Rows, state: int = 1) -> None:
-        """Notes that rows are acked or failed."""
-        np.frombuffer(self.pack.settled, np.uint8)[self.indices[rows]] = state
-
     def open_rows(self) -> Rows:
         """The rows that were neither acked nor failed."""
         return np.flatnonzero(~self.settled)
@@ -70,13 +66,7 @@ class ArrowInput:
         rows = self.indices[rows]
         if not pack.batch.is_tracked:
             return np.zeros(len(rows), np.intp), None
-        if pack.starts is None:
-            return rows + pack.first, None
-        begins = pack.starts[rows]
-        counts = pack.starts[rows + 1] - begins
-        # `counts` consecutive places from the first of each row.
-        before = np.cumsum(counts) - counts
-        return np.arange(counts.sum()) + np.repeat(begins - before, counts) + pack.first, counts
+        return pack.places_of(rows), None if pack.starts is None else pack.starts[rows + 1] - pack.starts[rows]
 
     def numbers(self, rows: Rows) -> IdColumn | None:
         """The numbers of tuples that are emitted, each anchored to one row; None if they need no identities.
@@ -124,11 +114,11 @@ def row_numbers(rows: Any, size: int) -> Rows:
 class ArrowCollector:
     """The collector of an `ArrowBolt` for the rows of one call: emits, acks and fails; it may be kept."""
 
-    __slots__ = ("_began", "_input", "_outcomes", "_task")
+    __slots__ = ("_began", "_input", "_settlement", "_task")
 
-    def __init__(self, task: Task, outcomes: Outcomes, input_: ArrowInput) -> None:
+    def __init__(self, task: Task, settlement: Settlement, input_: ArrowInput) -> None:
         self._task = task
-        self._outcomes = outcomes
+        self._settlement = settlement
         self._input = input_
         self._began = task.environment.clock()
 
@@ -154,7 +144,7 @@ class ArrowCollector:
         if rows is not None and (settled := input_.settled[rows]).any():
             # The trees fail, because these children are missing in them.
             late = [
-                self._outcomes.too_late("emit anchored to", each) for each in input_.tuples(np.unique(rows[settled]))
+                self._settlement.too_late("emit anchored to", each) for each in input_.tuples(np.unique(rows[settled]))
             ]
             raise late[0]
         codec: Any = plan.codec
@@ -211,7 +201,7 @@ class ArrowCollector:
         if not len(places):
             return
         input_ = self._input
-        self._outcomes.ack_rows(input_, places)
+        self._settlement.ack_rows(input_, places)
         for tuple_ in input_.tuples(places) if self._task.context.hooks else ():
             self._task.run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
         self.metrics.process_latency.record(self._task.environment.clock() - self._began)
@@ -229,7 +219,7 @@ class ArrowCollector:
         places = self._open(rows, "fail")
         failed = self._input.tuples(places)
         for tuple_ in failed:
-            self._outcomes.fail(tuple_, message)
+            self._settlement.fail(tuple_, message)
 
     def retry(self, message: str | BaseException = "", rows: Any = None, *, delay: float | None = None) -> None:
         """Has rows executed again later, in this task, as `OutputCollector.retry` does for a tuple.
@@ -244,12 +234,12 @@ class ArrowCollector:
         """
         places, whole = self._open(rows, "retry"), self._input[:]
         for tuple_ in self._input.tuples(places):
-            self._outcomes.retry(tuple_, message, delay, whole)
+            self._settlement.retry(tuple_, message, delay, whole)
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the trees of rows that are neither acked nor failed: they are still being worked on."""
         for tuple_ in self._input.tuples(self._input.open_rows()):
-            self._outcomes.reset_timeout(tuple_)
+            self._settlement.reset_timeout(tuple_)
 
     def report_error(self, error: BaseException) -> None:
         """Reports an error after which the task continues: it is logged, counted and shown in the stats."""

@@ -118,7 +118,7 @@ class AsyncAdapter(BoltAdapter):
     def __init__(self, bolt: AsyncBolt, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)
         context = task.context
-        self._emitter = AsyncEmitter(task, self._outcomes)
+        self._emitter = AsyncEmitter(task, self._settlement)
         # Without Kafka time is simulated, and does not wait for threads.
         self._is_simulated = not context.kafka
         self._now = context.now
@@ -309,7 +309,7 @@ class AsyncAdapter(BoltAdapter):
         behind = self._behind[ended.key]
         if behind and self.failures.is_paused:
             self._waiting -= len(behind)
-            self._outcomes.retries.defer(self._behind.pop(ended.key))
+            self._settlement.retries.defer(self._behind.pop(ended.key))
         elif behind:
             self._waiting -= 1
             self._start(behind.popleft(), ended.key)
@@ -320,7 +320,7 @@ class AsyncAdapter(BoltAdapter):
         """Keeps open inputs alive, and cancels coroutines that have exceeded their time limit."""
         if now >= self._reset_at:
             self._reset_at = now + self._reset_every
-            self._outcomes.keep_open_alive()
+            self._settlement.keep_open_alive()
         oldest = next(iter(self._slots), None)
         if oldest is None or not self.is_busy or now - oldest.since < self._reset_every:
             self.busy_since = None

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.answers import answer_payload
 from spout_sdk.bolts.collectors import places_of
-from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emitter import Checked, Emitter
 from spout_sdk.emitting.task import Task
 
@@ -28,9 +28,9 @@ class AsyncEmitter(Emitter):
     transaction is committed while the input is open.
     """
 
-    def __init__(self, task: Task, outcomes: Outcomes) -> None:
+    def __init__(self, task: Task, settlement: Settlement) -> None:
         super().__init__(task)
-        self._outcomes = outcomes
+        self._settlement = settlement
 
     def check(self, emits: Sequence[Emitted], answers: Sequence[Any]) -> AsyncEffects:
         """Raises the error of the first tuple or answer that does not fit; sends nothing."""
@@ -41,10 +41,10 @@ class AsyncEmitter(Emitter):
 
     def send(self, input_: Tuple, effects: AsyncEffects) -> None:
         """Sends the effects of an input. What it raises is no error of the user's code, and ends the process."""
-        batch, place = places_of((input_,), self._outcomes)
+        batch, place = places_of((input_,), self._settlement)
         for (values, stream), checked in effects.emits:
             packs = self._emit(values, stream, batch, place, checked=checked)
             if self._hooks:
                 self._call_hooks(values, stream, packs, (input_,))
         for payload in effects.answers:
-            self._outcomes.write_answer(input_, payload)
+            self._settlement.write_answer(input_, payload)

@@ -8,7 +8,7 @@ from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import NO_OFFSET, NO_TREES, Tuple
 from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.collectors import OutputCollector, places_of
-from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.outbox import Joined
 from spout_sdk.emitting.task import Task
@@ -25,9 +25,9 @@ class BasicCollector(Emitter):
 
     input: Tuple | None = None
 
-    def __init__(self, task: Task, outcomes: Outcomes) -> None:
+    def __init__(self, task: Task, settlement: Settlement) -> None:
         super().__init__(task)
-        self._outcomes = outcomes
+        self._settlement = settlement
         # The place in a batch that the next tuples are anchored to.
         self._batch: InputBatch | Joined = NO_TREES
         self._place = 0
@@ -79,12 +79,12 @@ class BasicCollector(Emitter):
             TypeError: if the value is not JSON; nothing was sent then. `ValueError` for NaN and infinity.
         """
         if self.input is not None and not self.input.is_tick:
-            self._outcomes.answer(self.input, value)
+            self._settlement.answer(self.input, value)
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the input's trees: it is still being worked on."""
         if self.input is not None:
-            self._outcomes.reset_timeout(self.input)
+            self._settlement.reset_timeout(self.input)
 
 
 @adapter_of.register(BasicBolt)
@@ -97,7 +97,7 @@ class BasicAdapter(BoltAdapter):
 
     def __init__(self, bolt: Any, task: Task, collector: OutputCollector, *rest: Any) -> None:
         super().__init__(bolt, task, collector, *rest)
-        self._basic = self.makes_collector(task, self._outcomes)
+        self._basic = self.makes_collector(task, self._settlement)
 
     def prepare(self) -> None:
         self._bolt.prepare(self._task.context)
@@ -122,7 +122,7 @@ class BasicAdapter(BoltAdapter):
                 if has_places:
                     basic._place = tuple_.place
                 else:
-                    basic._batch, basic._place = places_of((tuple_,), self._outcomes)
+                    basic._batch, basic._place = places_of((tuple_,), self._settlement)
                 try:
                     execute(tuple_, basic)
                 except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
@@ -133,7 +133,7 @@ class BasicAdapter(BoltAdapter):
                     failures.handle((tuple_,), error)
                     if failures.is_paused:
                         reached = at + 1
-                        self._outcomes.retries.defer(tuples[reached:])
+                        self._settlement.retries.defer(tuples[reached:])
                         break
             else:
                 if not failed or failed[-1] is not tuples[-1]:
@@ -144,7 +144,7 @@ class BasicAdapter(BoltAdapter):
         finally:
             basic.input, basic._batch, basic._place = None, NO_TREES, 0
             done = [each for each in tuples[:reached] if each not in failed] if failed else tuples[:reached]
-            self._outcomes.ack_together(done)
+            self._settlement.ack_together(done)
 
     @property
     def input(self) -> Tuple | None:  # type: ignore[override]

@@ -6,7 +6,7 @@ from typing import Any
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import NO_TREES, Tuple
-from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.outbox import Joined
 from spout_sdk.emitting.task import Task
@@ -20,12 +20,10 @@ logger = get_logger("spout_sdk.bolt")
 class OutputCollector(Emitter):
     """The collector of a bolt: emits, acks and fails."""
 
-    def __init__(self, task: Task, outcomes: Outcomes) -> None:
+    def __init__(self, task: Task, settlement: Settlement) -> None:
         super().__init__(task)
-        self._outcomes = outcomes
+        self._settlement = settlement
         self._has_warned = False
-        # Bound here, because a wrapping method would cost another call for each ack.
-        self.ack = outcomes.ack  # type: ignore[method-assign]
 
     def emit(
         self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
@@ -73,12 +71,12 @@ class OutputCollector(Emitter):
         self._emit_anchored(values, anchors, stream, task)
 
     def ack(self, tuple_: Tuple) -> None:
-        """Acks a tuple: it was processed. The ack waits until all records that were written for it are delivered.
+        """Acks a tuple: it was processed. It is done when all records that were written for it are delivered.
 
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
-        self._outcomes.ack(tuple_)
+        self._settlement.ack(tuple_)
 
     def ack_all(self, tuples: Iterable[Tuple]) -> None:
         """Acks tuples: they were processed.
@@ -87,7 +85,7 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: if one was acked or failed before; those before it are acked then.
         """
         for tuple_ in tuples:
-            self._outcomes.ack(tuple_)
+            self._settlement.ack(tuple_)
 
     def write(
         self,
@@ -99,10 +97,10 @@ class OutputCollector(Emitter):
         headers: Sequence[tuple[str, str | bytes | None]] = (),
         partition: int = -1,
     ) -> None:
-        """Writes a record to a topic that is not the topology's, and acks the tuple when the record is delivered.
+        """Writes a record to a topic that is not the topology's, and acks the tuple after the call of `execute`.
 
-        A tuple for which several records are written is acked when all are delivered; if one is not, its trees fail.
-        Write all of them in one call of `execute`: the tuple may be acked after it. With `exactly_once` the records are
+        The tuple is done when all its records are delivered; if one is not, its trees fail. Write all of them in one
+        call of `execute`. With `exactly_once` the records are
         part of the transaction.
 
         Args:
@@ -117,7 +115,7 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: if the tuple was acked or failed before; nothing was sent then, and its trees fail
                 unless they were acked already.
         """
-        self._outcomes.write(tuple_, topic, value, key, headers, partition)
+        self._settlement.write(tuple_, topic, value, key, headers, partition)
 
     def answer(self, tuple_: Tuple, value: Any) -> None:
         """Answers the message that the tuple comes from, and acks the tuple when the answer is delivered.
@@ -134,7 +132,7 @@ class OutputCollector(Emitter):
             TypeError: if the value is not JSON; nothing was sent then. `ValueError` for NaN and infinity.
             TupleAlreadyDoneError: as for `write`.
         """
-        self._outcomes.answer(tuple_, value)
+        self._settlement.answer(tuple_, value)
 
     def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
         """Fails the trees of a tuple that could not be processed; their spouts get the message.
@@ -146,7 +144,7 @@ class OutputCollector(Emitter):
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
-        self._outcomes.fail(tuple_, message)
+        self._settlement.fail(tuple_, message)
 
     def retry(self, tuple_: Tuple, message: str | BaseException = "", *, delay: float | None = None) -> None:
         """Has a tuple executed again later, in this task; other tuples are executed meanwhile.
@@ -163,11 +161,11 @@ class OutputCollector(Emitter):
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
-        self._outcomes.retry(tuple_, message, delay)
+        self._settlement.retry(tuple_, message, delay)
 
     def reset_timeout(self, tuple_: Tuple) -> None:
         """Restarts the clock of the tuple's trees: it is still being worked on. After its ack this does nothing."""
-        self._outcomes.reset_timeout(tuple_)
+        self._settlement.reset_timeout(tuple_)
 
     def _emit_anchored(
         self,
@@ -179,7 +177,7 @@ class OutputCollector(Emitter):
         if anchors is None:
             self._warn_of_no_anchors()
         anchors = (anchors,) if isinstance(anchors, Tuple) else tuple(anchors or ())
-        packs = self._emit(values, stream, *places_of(anchors, self._outcomes), task)
+        packs = self._emit(values, stream, *places_of(anchors, self._settlement), task)
         if self._hooks:
             self._call_hooks(values, stream, packs, anchors)
 
@@ -194,20 +192,20 @@ class OutputCollector(Emitter):
             logger.warning(text, self._component, self._task.context.task)
 
 
-def places_of(anchors: Sequence[Tuple], outcomes: Outcomes) -> tuple[InputBatch | Joined, int]:
+def places_of(anchors: Sequence[Tuple], settlement: Settlement) -> tuple[InputBatch | Joined, int]:
     """Returns the batch and the place of the anchors; for several places the places joined, and the last of them."""
     found: dict[int, tuple[InputBatch, int]] = {}
     context: Headers = []
     for anchor in anchors:
         if anchor.settled:
-            raise outcomes.too_late("emit anchored to", anchor)
+            raise settlement.too_late("emit anchored to", anchor)
         batch = anchor.pack.batch
         context = context or batch.trace_context
         for place in anchor.pack.places(anchor.index):
             # A tuple has one edge in all its trees: if several anchors are in one tree, one of them gets it.
             found.setdefault(int(batch.roots[place]), (batch, place))
     if len(anchors) > 1:
-        outcomes.emitted_for(anchors, found)
+        settlement.emitted_for(anchors, found)
     places = tuple(found.values())
     if not places:
         return InputBatch(context, is_tracked=False) if context else NO_TREES, 0

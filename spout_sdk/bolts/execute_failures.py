@@ -6,8 +6,8 @@ from typing import Any, Final
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.api.topology import BoltOptions
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.bolts.pause import FIRST_SECONDS, LONGEST_SECONDS, MessagesInARow, Pause
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import ComponentError, FailTupleError, RetryTupleError, TooManyFailuresError
 from tuple_tree.errors import ENDS_PROCESS, WireError, describe, text_of
@@ -26,15 +26,15 @@ class ExecuteFailures:
         pause: the pause of the task, until a call returns; None without one.
     """
 
-    def __init__(self, task: Task, outcomes: Outcomes, options: BoltOptions) -> None:
+    def __init__(self, task: Task, settlement: Settlement, options: BoltOptions) -> None:
         self._component = task.context.component
         self._task = task.context.task
         self._options = options
         stops = options.on_consecutive_failures == "stop"
         self._stop_after = options.most_failures if stops else None
         self._pause_after = None if stops else options.most_failures
-        self._outcomes = outcomes
-        self._retries = outcomes.retries
+        self._settlement = settlement
+        self._retries = settlement.retries
         self._clock = task.environment.clock
         self._counters = task.environment.counters
         self._most = options.most_failures or 0
@@ -61,11 +61,11 @@ class ExecuteFailures:
         """
         if isinstance(error, (ComponentError, *ENDS_PROCESS)):  # the first is of a window that closes
             raise error
-        outcomes, options = self._outcomes, self._options
-        undone = [each for each in tuples if not outcomes.is_done(each)]
+        settlement, options = self._settlement, self._options
+        undone = [each for each in tuples if not each.settled]
         if isinstance(error, FailTupleError):
             for tuple_ in undone:
-                outcomes.fail(tuple_, text_of(error))
+                settlement.fail(tuple_, text_of(error))
             return
         if isinstance(error, RetryTupleError):
             why = text_of(error) or type(error).__name__
@@ -88,9 +88,9 @@ class ExecuteFailures:
             elif options.on_exception == "retry":
                 self._retries.retry(tuple_, why, rows=rows)
             elif options.on_exception == "dead_letter":
-                outcomes.send_dead_letter(tuple_, WireError("exception", why))
+                settlement.send_dead_letter(tuple_, WireError("exception", why))
             else:
-                outcomes.fail(tuple_, why)
+                settlement.fail(tuple_, why)
         if counts and self._stop_after is not None and self.in_a_row >= self._stop_after:
             raise TooManyFailuresError(self._component, self._task, self._stop_after, error) from error
 

@@ -12,9 +12,9 @@ from spout_sdk.arguments import check_seconds
 from spout_sdk.bolts.adapters import adapter_of
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.bolts.retries import Retry, together
 from spout_sdk.bolts.running_call import RunningCall
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import SAMPLE
 
@@ -38,7 +38,7 @@ class Executor:
         input_age: seconds after which an open input expires: its trees have failed by then.
     """
 
-    def __init__(self, bolt: AnyBolt, task: Task, outcomes: Outcomes) -> None:
+    def __init__(self, bolt: AnyBolt, task: Task, settlement: Settlement) -> None:
         topology, component = task.topology, task.context.component
         self._component = component
         self._options = topology.options.get(component, BoltOptions())
@@ -46,8 +46,8 @@ class Executor:
         self._counters = task.environment.counters
         self._load = self._counters.load(task.context.task)
         self._clock = task.environment.clock
-        self._outcomes = outcomes
-        self.adapter = adapter_of(bolt, task, OutputCollector(task, outcomes), outcomes, self._options)
+        self._settlement = settlement
+        self.adapter = adapter_of(bolt, task, OutputCollector(task, settlement), settlement, self._options)
         slowest_ms = max((spout.timeout_ms for spout in topology.manifest.spouts), default=0)
         self.input_age = (topology.manifest.max_tree_age_ms + slowest_ms) / 1000
         if self.adapter.ends_inputs:
@@ -127,7 +127,7 @@ class Executor:
         Raises:
             ComponentError: as `execute`.
         """
-        failures, retries = self.adapter.failures, self._outcomes.retries
+        failures, retries = self.adapter.failures, self._settlement.retries
         if failures.tries_one:
             if retries.has_due(now) and (retries.has_deferred or not others_wait):
                 return self._execute_due(until, 1)
@@ -143,7 +143,7 @@ class Executor:
     def finish(self, until: float) -> None:
         """Executes due retries until `until`: the task ends, and the offsets of its inputs are committed."""
         self.adapter.failures.finish()
-        while self._outcomes.retries.has_due(self._clock()) and self._clock() < until:
+        while self._settlement.retries.has_due(self._clock()) and self._clock() < until:
             self._execute_due(until)
 
     def tick(self, now: float) -> None:
@@ -155,7 +155,7 @@ class Executor:
             self._tick()
 
     def _execute_due(self, until: float, most: int = _MOST_RETRIES) -> int:
-        retries, adapter, calls = self._outcomes.retries, self.adapter, 0
+        retries, adapter, calls = self._settlement.retries, self.adapter, 0
         taken = retries.take(self._clock(), most)
         several = together(taken) if adapter.takes != "tuples" else ([retry] for retry in taken)
         for retried in several:
@@ -212,7 +212,7 @@ class Executor:
         if self._is_timed:
             self._untimed = SAMPLE - len(tuples)
             if self.adapter.times_acks:
-                self._outcomes.start_timing(tuples[0], began)
+                self._settlement.start_timing(tuples[0], began)
 
     def _executed(self, tuples: Sequence[Tuple] | ArrowInput, seconds: float) -> None:
         """Records the average time per tuple of a timed call: for one in `SAMPLE` tuples, or for all with hooks."""

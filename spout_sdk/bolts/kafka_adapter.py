@@ -7,7 +7,7 @@ from spout_sdk.api.tuples import InputPack, InputStream, Tuple
 from spout_sdk.bolts.adapters import ArrowAdapter, BoltAdapter, adapter_of
 from spout_sdk.bolts.arrow_collector import ArrowInput
 from spout_sdk.bolts.kafka_bolt import KafkaBolt, Part
-from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.task import Task
 from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.streams import declare
@@ -43,7 +43,7 @@ class KafkaAdapter(BoltAdapter):
         for tuple_ in tuples:
             try:
                 if callable(topic) and (to := self._topic(tuple_)) != batch.topic:
-                    batch.write(self._outcomes, pack, tuples)
+                    batch.write(self._settlement, pack, tuples)
                     batch = _Records(to)
                 key = None if key_of is None else key_of(tuple_)
                 headers = [(name, header(tuple_)) for name, header in headers_of] if headers_of else None
@@ -51,7 +51,7 @@ class KafkaAdapter(BoltAdapter):
             except BaseException as error:  # noqa: BLE001 - anything that a user's function raises
                 failures.handle((tuple_,), error)
                 if failures.is_paused:
-                    self._outcomes.retries.defer(tuples[tuples.index(tuple_) + 1 :])
+                    self._settlement.retries.defer(tuples[tuples.index(tuple_) + 1 :])
                     break
                 continue
             failures.in_a_row = 0
@@ -61,7 +61,7 @@ class KafkaAdapter(BoltAdapter):
                 batch.keys.append(key)
             if headers is not None:
                 batch.headers.append(headers)
-        batch.write(self._outcomes, pack, tuples)
+        batch.write(self._settlement, pack, tuples)
 
     def cleanup(self) -> None:
         """Does nothing: the task sends the remaining records."""
@@ -112,7 +112,7 @@ class KafkaColumnsAdapter(KafkaAdapter):
         except Exception:  # noqa: BLE001 - any exception of a codec, for a value that it does not take
             super().execute(list(rows))
             return
-        self._outcomes.write_all(rows.pack, rows.indices.tolist(), bolt.topic, keys, values, tuples=rows)
+        self._settlement.write_all(rows.pack, rows.indices.tolist(), bolt.topic, keys, values, tuples=rows)
         self.failures.in_a_row = 0
 
     def _values(self, rows: ArrowInput, stream: InputStream) -> Sequence[bytes | None]:
@@ -161,10 +161,10 @@ class _Records:
         self.keys: list[bytes | None] = []
         self.headers: list[Any] = []
 
-    def write(self, outcomes: Outcomes, pack: InputPack, tuples: Sequence[Tuple]) -> None:
+    def write(self, settlement: Settlement, pack: InputPack, tuples: Sequence[Tuple]) -> None:
         if self.indices:
             keys, headers = self.keys or None, self.headers or None
-            outcomes.write_all(pack, self.indices, self.topic, keys, self.values, headers, tuples=tuples)
+            settlement.write_all(pack, self.indices, self.topic, keys, self.values, headers, tuples=tuples)
 
 
 Getter = Callable[[Tuple], bytes | None]

@@ -16,7 +16,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.process_stats import LARGEST_ERROR
 
 if TYPE_CHECKING:
-    from spout_sdk.bolts.outcomes import Outcomes
+    from spout_sdk.bolts.settlement import Settlement
 
 MOST_WAITING: Final = 10_000
 """Tuples of a task that wait for a retry, at most: further tuples that raise are failed."""
@@ -62,17 +62,17 @@ class Retries:
 
     Args:
         task: the bolt's.
-        outcomes: the outcomes of its inputs.
+        settlement: the outcomes of its inputs.
     """
 
-    def __init__(self, task: Task, outcomes: "Outcomes") -> None:
+    def __init__(self, task: Task, settlement: "Settlement") -> None:
         manifest = task.topology.manifest
         options = task.topology.options.get(task.context.component, BoltOptions())
         self._component = task.context.component
         self._policy, self._on_exhausted = options.retry, options.on_exhausted
         # At most once: an input that was executed is not executed again.
         self.executes_again = manifest.acking
-        self._outcomes = outcomes
+        self._settlement = settlement
         self._clock = task.environment.clock
         self._counters = task.environment.counters
         self._load = self._counters.load(task.context.task)
@@ -94,10 +94,10 @@ class Retries:
             delay: seconds until then; without it the delay of the policy.
             rows: see `Retry`.
         """
-        if not self._outcomes.is_open(tuple_.offset):
+        if not self._settlement.is_open(tuple_.offset):
             return  # a tick, or expired: its trees have failed
         if not self.executes_again:
-            self._outcomes.fail(tuple_, f"{why}; at_most_once executes no tuple twice")
+            self._settlement.fail(tuple_, f"{why}; at_most_once executes no tuple twice")
             return
         known = self._known.get((tuple_.offset, tuple_.index))
         if known is not None and known.number:
@@ -112,20 +112,20 @@ class Retries:
             several = f"{failures} executions of the tuple failed, the last one with {why}"
             self._give_up(tuple_, several if failures > 1 else f"the execution of the tuple failed with {why}")
         elif known is None and len(self._known) >= MOST_WAITING:
-            self._outcomes.fail(tuple_, f"{why}; {MOST_WAITING:,} tuples of its task wait for a retry already")
+            self._settlement.fail(tuple_, f"{why}; {MOST_WAITING:,} tuples of its task wait for a retry already")
         else:
             self._add(tuple_, failures, self._clock() + (by_policy if delay is None else delay), rows, why)
 
     def keep(self, tuple_: Tuple, until: float, rows: Any = None) -> None:
         """Executes a tuple again at `until`, without counting the failure, because the task pauses."""
-        if self._outcomes.is_open(tuple_.offset):
+        if self._settlement.is_open(tuple_.offset):
             known = self._known.get((tuple_.offset, tuple_.index))
             self._add(tuple_, known.failures if known is not None else 1, until, rows)
 
     def defer(self, tuples: Sequence[Tuple]) -> None:
         """Queues tuples of a call that were not executed, because the task pauses: they come first afterwards."""
         for tuple_ in tuples:
-            if self._outcomes.is_open(tuple_.offset):
+            if self._settlement.is_open(tuple_.offset):
                 self._add(tuple_, 0, -inf)
         self._counters.executed -= len(tuples)
         self._load.executed -= len(tuples)
@@ -180,9 +180,9 @@ class Retries:
                 self._forget(retry)
             elif retry.number and now - retry.since >= self._longest:
                 self._forget(retry)
-                self._outcomes.fail(retry.tuple, "its trees are older than max_tree_age, so it is not retried")
+                self._settlement.fail(retry.tuple, "its trees are older than max_tree_age, so it is not retried")
             elif retry.number:
-                self._outcomes.reset_timeout(retry.tuple)
+                self._settlement.reset_timeout(retry.tuple)
 
     def most_failed(self, now: float) -> MostFailed:
         """The open tuple that has failed most often; any thread may call it."""
@@ -198,18 +198,17 @@ class Retries:
         self._load.retried += retried
 
     def _is_over(self, retry: Retry) -> bool:
-        return self._outcomes.is_done(retry.tuple) or not self._outcomes.is_open(retry.tuple.offset)
+        return retry.tuple.settled or not self._settlement.is_open(retry.tuple.offset)
 
     def _add(self, tuple_: Tuple, failures: int, due: float, rows: Any = None, why: str = "") -> None:
-        # The next execution has a new tuple, so that records of earlier executions do not count for it.
-        again = self._outcomes.begun_anew(tuple_)
+        self._settlement.withdraw(tuple_)
         at = tuple_.offset, tuple_.index
         if (known := self._known.get(at)) is None:
-            self._known[at] = known = Retry(again, since=self._clock())
-        known.tuple, known.rows, known.failures, known.why = again, rows, failures, why or known.why
+            self._known[at] = known = Retry(tuple_, since=self._clock())
+        known.tuple, known.rows, known.failures, known.why = tuple_, rows, failures, why or known.why
         self._wait(known, due)
         # A tuple that has waited long for its execution would time out before the next reset of all.
-        self._outcomes.reset_timeout(again)
+        self._settlement.reset_timeout(tuple_)
 
     def _wait(self, retry: Retry, due: float) -> None:
         self.waiting += not retry.number
@@ -225,9 +224,9 @@ class Retries:
     def _give_up(self, tuple_: Tuple, why: str) -> None:
         self._known.pop((tuple_.offset, tuple_.index), None)
         if self._on_exhausted == "dead_letter":
-            self._outcomes.send_dead_letter(tuple_, WireError("exception", why))
+            self._settlement.send_dead_letter(tuple_, WireError("exception", why))
         else:
-            self._outcomes.fail(tuple_, why)
+            self._settlement.fail(tuple_, why)
 
 
 def together(retries: Sequence[Retry]) -> Iterator[list[Retry]]:

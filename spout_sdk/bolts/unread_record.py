@@ -5,8 +5,8 @@ from typing import Any, Final, Protocol
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import UNKNOWN_STREAM, Tuple
-from spout_sdk.bolts.outcomes import Outcomes
 from spout_sdk.bolts.pause import Pause
+from spout_sdk.bolts.settlement import Settlement
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.errors import WireError
 from tuple_tree.manifest import Manifest
@@ -47,12 +47,12 @@ class UnreadRecord:
         own: Manifest,
         bolt: str,
         task: int,
-        outcomes: Outcomes,
+        settlement: Settlement,
         published: Published | None,
         clock: Callable[[], float],
     ) -> None:
         self._own, self._bolt, self._task = own, bolt, task
-        self._outcomes = outcomes
+        self._settlement = settlement
         self._published = published
         self._clock = clock
         self.held: Tuple | None = None
@@ -64,7 +64,7 @@ class UnreadRecord:
         """Holds a record that cannot be read and may be of another version; rejects any other record or tuple."""
         is_record = tuple_.pack.stream is UNKNOWN_STREAM
         if self._published is None or not is_record or error.reason not in _REASONS:
-            self._outcomes.reject(tuple_, error)
+            self._settlement.reject(tuple_, error)
             return
         self.held, self._error = tuple_, error
         # Read the manifest again: that of the record's version was published before the record was sent.
@@ -88,9 +88,9 @@ class UnreadRecord:
             return
         self.held = self.pause = None
         if what == "dead_letter":
-            self._outcomes.reject(tuple_, self._error)
+            self._settlement.reject(tuple_, self._error)
             return
-        self._outcomes.fail(
+        self._settlement.fail(
             tuple_, f"{self._bolt} does not receive {name}, neither in this process nor in the published manifest"
         )
 

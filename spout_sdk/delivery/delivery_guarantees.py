@@ -14,7 +14,7 @@ from confluent_kafka import Message
 
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.chains.head_task import HeadTask, open_sessions
+from spout_sdk.bolts.head_task import HeadTask, open_sessions
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import Commits, KafkaReader
 from spout_sdk.kafka.kafka_sink import KafkaSink

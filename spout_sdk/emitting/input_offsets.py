@@ -1,23 +1,19 @@
-"""The open records of a task's input, the done set that may be committed, and when open records expire."""
+"""The open records of a task's input, and the done set that may be committed."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spout_sdk.api.tuples import DONE, UNKNOWN_STREAM, InputPack
+from spout_sdk.api.tuples import DONE, InputPack
+from spout_sdk.emitting.open_inputs import OpenInputs
 from tuple_tree.anchors import Rows
 from tuple_tree.done_sets import DoneSet
-from tuple_tree.ids import IdColumn
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.offsets import OffsetManager, Runs
 
-_MARK_SECONDS: Final = 1.0
 
-
-class InputOffsets(OffsetManager):
+class InputOffsets(OffsetManager, OpenInputs):
     """The offsets of one input partition, each of a record with tuples.
 
     A record is done when all its tuples were acked or failed, and the ack batches about them were delivered.
@@ -32,17 +28,12 @@ class InputOffsets(OffsetManager):
     """
 
     def __init__(self, unanchored: Callable[[], int] | None = None) -> None:
-        super().__init__()
-        # Whether an open record cannot have had an effect: a bolt emits for it when it is acked.
+        OffsetManager.__init__(self)
+        OpenInputs.__init__(self)
         self.has_no_effects = unanchored is None
-        self._packs: dict[int, InputPack] = {}
-        self._tuples = 0
+        self._ended: list[InputPack] = []
         self._done_tuples: dict[int, Runs] = {}  # done tuples of open records, committed by another owner
         self._delivered: Mapping[int, Runs] = {}
-        self._kept_to = -1  # open records up to this offset are too old, but must not expire
-        # The last offset that was started, once a second, with the time.
-        self._marks: deque[tuple[float, int]] = deque()
-        self._mark_at = 0.0
         self._unanchored = unanchored
         self._with_children: InputPack | None = None  # the open record that was last found to have children
         # Offset of a record → how much was sent without an anchor before it, for each change of that number.
@@ -67,21 +58,31 @@ class InputOffsets(OffsetManager):
                 pack.left -= done
             else:
                 del self._done_tuples[offset]
-        self._packs[offset] = pack
-        self._tuples += pack.size
+        super().open(pack)
         if self._unanchored is not None:
             sent = self._unanchored()
             if not self._traces or self._traces[-1][1] != sent:
                 self._traces.append((offset, sent))
 
-    def is_open(self, offset: int) -> bool:
-        """Whether the record at an offset was opened, and is not settled."""
-        return offset in self._packs
+    def end(self, pack: InputPack) -> None:
+        """Notes a record whose tuples are all acked or failed, by entries that are not sent."""
+        self._ended.append(pack)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a record has ended since the last `take_ended`."""
+        return bool(self._ended)
+
+    def take_ended(self) -> list[InputPack]:
+        """The records that have ended since the last call; pass them to `settle` when the entries are delivered."""
+        ended, self._ended = self._ended, []
+        return ended
 
     def settle(self, packs: Sequence[InputPack]) -> None:
-        """Closes records that are done."""
-        for pack in packs:
-            self._forget(pack.offset)
+        """Closes records whose entries are delivered."""
+        self._forget(packs)
+        for pack in packs if self._done_tuples else ():
+            self._done_tuples.pop(pack.offset, None)
         self.all_done([pack.offset for pack in packs])
 
     def note_tuples(self) -> Mapping[int, Runs]:
@@ -99,52 +100,6 @@ class InputOffsets(OffsetManager):
     def settled(self) -> DoneSet | None:
         """The done set, including acks that are part of an open transaction; None before the first record."""
         return self._done_set(self._tuples_done())
-
-    def expire(self, now: float, max_age: float) -> list[InputPack]:
-        """Closes and returns records that are open for longer than any tree: a missing ack would block commits.
-
-        All records up to a mark of `max_age` seconds ago are too old: their trees have failed, and were replayed.
-        """
-        stale: list[InputPack] = []
-        if now < self._mark_at:
-            return stale
-        self._mark_at = now + _MARK_SECONDS
-        marks, oldest = self._marks, self.oldest_open
-        if oldest is not None:
-            marks.append((now, self.last_started))
-        while marks and (oldest is None or marks[0][1] < oldest):
-            marks.popleft()
-        while marks and now - marks[0][0] >= max_age:
-            kept_to, self._kept_to = self._kept_to, marks.popleft()[1]
-            for offset in self.open_to(self._kept_to):
-                pack = self._packs[offset]
-                # A record that waits for a process of another version is read again by that.
-                if offset <= kept_to or pack.stream is UNKNOWN_STREAM:
-                    continue
-                stale.append(self._packs[offset])
-                self._forget(offset)
-                self.done(offset)
-        return stale
-
-    def open_seconds(self, now: float) -> float:
-        """Age of the oldest open record in seconds, to within one."""
-        # A copy, because the thread that publishes stats calls this.
-        oldest = self.oldest_open
-        return now - next((at for at, last in list(self._marks) if oldest is None or last >= oldest), now)
-
-    @property
-    def open_tuples(self) -> int:
-        """Tuples of records that are not done."""
-        return self._tuples
-
-    def open_roots(self) -> Iterator[IdColumn]:
-        """The trees of the tuples of each record that are neither acked nor failed.
-
-        Chained bolts keep alive the trees of acked tuples that wait for them.
-        """
-        for pack in self._packs.values():
-            if pack.left and pack.batch.is_tracked:
-                yield pack.batch.roots[_places(pack, np.frombuffer(pack.settled, np.uint8) == 0)]
 
     @property
     def is_repeatable(self) -> bool:
@@ -188,13 +143,6 @@ class InputOffsets(OffsetManager):
     def _tuples_done(self) -> dict[int, Runs]:
         return {at: _runs(pack.settled) for at, pack in self._packs.items() if 0 < pack.left < pack.size}
 
-    def _forget(self, offset: int) -> None:
-        pack = self._packs.pop(offset, None)
-        if pack is not None:
-            self._tuples -= pack.size
-        if self._done_tuples:
-            self._done_tuples.pop(offset, None)
-
 
 def _runs(settled: bytearray) -> Runs:
     """The runs of indices of tuples that are done, as pairs of begin and end."""
@@ -204,14 +152,7 @@ def _runs(settled: bytearray) -> Runs:
 
 def _open_places(pack: InputPack) -> Rows:
     """The places of the open tuples of a pack in its batch."""
-    return _places(pack, np.frombuffer(pack.settled, np.uint8) != DONE)
-
-
-def _places(pack: InputPack, chosen: NDArray[np.bool_]) -> Rows:
-    if pack.starts is not None:
-        chosen = np.repeat(chosen, np.diff(pack.starts))
-    places: Rows = pack.first + np.flatnonzero(chosen)
-    return places
+    return pack.places_of(np.flatnonzero(np.frombuffer(pack.settled, np.uint8) != DONE))
 
 
 def _has_children(pack: InputPack) -> bool:

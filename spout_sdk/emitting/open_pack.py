@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,13 @@ class PlacedRows:
         return of_rows if self.counts is None else np.repeat(of_rows, self.counts)
 
 
+class Takes(Protocol):
+    """A step that receives tuples in the task that emits them."""
+
+    def take(self, pack: "OpenPack") -> None:
+        """Removes the tuples from the pack."""
+
+
 class OpenPack(PlacedRuns):
     """Tuples for one task, with the places of the inputs that they are anchored to.
 
@@ -61,12 +68,12 @@ class OpenPack(PlacedRuns):
         most_rows: the largest number of buffered rows.
         keys: row → key of its record, if the codec has one tuple per record; the last may be for the next row.
         counters: the counters of the component that emits.
-        pass_on: passes its tuples to a chained bolt; None if the tuples are sent to Kafka.
+        step: the step of the same task that receives its tuples; None if they are sent to Kafka.
     """
 
     __slots__ = (
-        *("batched", "codec", "columns", "copy", "counters", "pass_on", "is_identified", "keys", "limit"),
-        *("most", "most_rows", "odd", "rows", "source", "task", "topic", "trace_context"),
+        *("batched", "codec", "columns", "copy", "counters", "is_identified", "keys", "limit"),
+        *("most", "most_rows", "odd", "rows", "source", "step", "task", "topic", "trace_context"),
     )
 
     def __init__(
@@ -93,7 +100,7 @@ class OpenPack(PlacedRuns):
         self.keys: dict[int, bytes] = {}
         self.trace_context: Headers = []
         self.counters = counters
-        self.pass_on: Callable[[OpenPack], None] | None = None
+        self.step: Takes | None = None
 
     @property
     def receiver(self) -> TaskId:

@@ -7,12 +7,11 @@ then it computes the vals of inits and acks; and it sends tuples before the acks
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.chained_trees import ChainedTrees
 from spout_sdk.emitting.open_pack import OpenPack
@@ -32,6 +31,13 @@ logger = get_logger("spout_sdk.outbox")
 MAX_MESSAGE: Final = 500
 _MOST_CHARACTERS: Final = 65_536
 _GROWTH: Final = 4
+
+
+class Settles(Protocol):
+    """A step of a task."""
+
+    def settle(self) -> None:
+        """Settles its inputs that are done."""
 
 
 class Joined(NamedTuple):
@@ -60,8 +66,8 @@ class Outbox:
     Attributes:
         begun: places of trees whose inits are not sent.
         acked: places of inputs whose acks are not sent.
-        covered: records whose tuples are all acked or failed, by entries that are not sent.
-        settle: called first by each flush: passes tuples to chained bolts, and settles inputs that are done.
+        component: the component of the task, which writes its entries.
+        steps: the steps of the task, which each flush settles first.
         trees: the trees of a spout with chained bolts; None for other tasks, which send the inits of all trees.
     """
 
@@ -74,14 +80,14 @@ class Outbox:
         *,
         sends_inits_first: bool = False,
     ) -> None:
-        self._component = component
+        self.component = component
         self._counters = environment.counters
         self._next_id = next_id
         self._sink = environment.sink
         self._inits_first = sends_inits_first
         self.acks = acks
         self.begun, self.acked = PlacedRuns(), PlacedRuns()
-        self.covered: list[InputPack] = []
+        self.steps: Sequence[Settles] = ()
         self._fails: list[int] = []
         self._fail_messages: list[str] = []
         self._characters = 0
@@ -90,7 +96,6 @@ class Outbox:
         self._open: dict[OpenPack, None] = {}  # packs with tuples, in order
         self._unanchored = 0  # sent tuples
         self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # about tuples that were not delivered
-        self.settle: Callable[[], None] = self.pass_on
         self.trees: ChainedTrees | None = None
 
     @property
@@ -99,12 +104,12 @@ class Outbox:
         has_trees = self.trees is not None and self.trees.are_due
         places = self.begun.runs or self.acked.runs
         entries = has_trees or places or self._fails or self._resets or self._marks
-        return not (self._open or entries or self.covered or self._reports)
+        return not (self._open or entries or self.acks.inputs.has_ended or self._reports)
 
     @property
     def unanchored(self) -> int:
         """How many tuples that belong to no tree were added so far, one for each delivery through Kafka."""
-        return self._unanchored + sum(pack.unanchored for pack in self._open if pack.pass_on is None)
+        return self._unanchored + sum(pack.unanchored for pack in self._open if pack.step is None)
 
     def turn(self, pack: OpenPack, batch: InputBatch | Joined) -> None:
         """Makes a pack ready for a tuple anchored to one place of a batch, or to places that are joined.
@@ -133,7 +138,7 @@ class Outbox:
 
     def send_full(self, full: Sequence[OpenPack]) -> None:
         """Sends the packs that are full; called when all deliveries of a tuple are added."""
-        if self._inits_first and not all(pack.pass_on for pack in full):
+        if self._inits_first and not all(pack.step for pack in full):
             self.flush()
             return
         for pack in full:
@@ -141,9 +146,9 @@ class Outbox:
                 self._send(pack)
 
     def pass_on(self) -> None:
-        """Passes tuples to the chained bolts."""
-        # One by one: a bolt that has received many tuples executes them, and emits.
-        while (pack := next((each for each in self._open if each.pass_on is not None), None)) is not None:
+        """Passes tuples to the steps that receive them."""
+        # One by one: a step that has received many tuples executes them, and emits.
+        while (pack := next((each for each in self._open if each.step is not None), None)) is not None:
             self._send(pack)
 
     def fail(self, root: int, message: str) -> None:
@@ -186,12 +191,20 @@ class Outbox:
         self._resets.append(root)
 
     def flush(self) -> None:
+        """Sends everything. This order is the guarantee.
+
+        Tuples for steps of this task are passed on, and counted as open; then inputs of which nothing is open are done.
+        All edges of what leaves the task join their inputs before the vals of inits and acks are computed, and tuples
+        are sent before the acks of their inputs.
+        """
         self.handle_reports()
-        self.settle()
+        self.pass_on()
+        for step in reversed(self.steps):  # the inputs that the task has read are those of the first
+            step.settle()
         sealed = [(pack, self._seal(pack)) for pack in self._open]
         self._open.clear()
         inits, acks = self._inits(), self._acks()
-        covered, self.covered = self.covered, []
+        ended = self.acks.inputs.take_ended()
         if self._inits_first and len(inits[0]):
             self.acks.send(Entries(*inits))
             self.acks.wait()
@@ -203,7 +216,7 @@ class Outbox:
         fails, messages = self._taken_fails()
         marked, vals, texts = self._taken_marks()
         entries = Entries(*inits, *acks, fails, messages, _column(resets), marked, vals, texts)
-        self.acks.send(entries, covered)
+        self.acks.send(entries, ended)
 
     def keep_open(self, places: Iterable[tuple[InputBatch, int]]) -> None:
         """Keeps the trees of places from completing, after an emit that raised: joins edges that no tuple carries.
@@ -239,9 +252,9 @@ class Outbox:
 
     def _send(self, pack: OpenPack) -> None:
         """Sends the tuples of a pack before all others, or passes them to a chained bolt."""
-        if pack.pass_on is not None:
+        if pack.step is not None:
             del self._open[pack]
-            pack.pass_on(pack)
+            pack.step.take(pack)
             return
         columns = self._seal(pack)
         del self._open[pack]
@@ -305,12 +318,12 @@ class Outbox:
             logger.warning(text, *what)
             return
         cause = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
-        text = undelivered(self._component, cause)
+        text = undelivered(self.component, cause)
         for root in dict.fromkeys(map(int, roots)):
             self.fail(root, text)
         if message is not None and is_refused(error):
             # Each replay would end like this one.
-            sent = f"a tuple of {self._component}"
+            sent = f"a tuple of {self.component}"
             self.acks.failure = DeliveryError(sent, message.topic(), message.partition(), error)
 
 

@@ -3,16 +3,13 @@
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from confluent_kafka import Message
 
 from kafka_clients.loop_runner import NOT_STALLED, Stalled
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import STOP_TIMEOUT
-from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.arrow_collector import ArrowInput
-from spout_sdk.bolts.batch_size import BatchSize
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import first_offsets
 from spout_sdk.delivery.exactly_once import GUARANTEES
@@ -33,8 +30,6 @@ _WAIT_SECONDS: Final = 0.02
 _TICK_SECONDS: Final = 0.0025
 _SLOW_SECONDS: Final = 1.0  # between tuples, the consumer is polled after this time
 
-B = TypeVar("B", list[Tuple], ArrowInput)
-
 
 class BoltLoop(TaskLoop[BoltTask]):
     """Runs the tasks of a bolt that the group gives to this process."""
@@ -50,13 +45,11 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._work, self._undone = Stall(), "records wait, and none was executed"
         self._pauses = ReadingPauses(self._component, self._reader, self.tasks)
         self._read_size = ReadSize(self._guarantee.tuples_a_read)
-        self._batch = BatchSize()
         self._backlog = Backlog()
         self._polled_at = 0.0
         self._executed = 0
         self._has_retried = False  # whether this turn executed a tuple again, or ended a pause
         self._stop_at = float("inf")
-        self._takes_batches = False
 
     @property
     def pending(self) -> int:
@@ -66,7 +59,8 @@ class BoltLoop(TaskLoop[BoltTask]):
         now = self._clock()
         # Another thread may call this while tasks are assigned and revoked: so it copies the tasks.
         seconds, oldest = max((task.oldest_input(now) for task in list(self.tasks.values())), default=NO_INPUT)
-        waiting = self._backlog.waiting([*self.tasks], self._environment.counters, self._reader.unread_of)
+        begun = {partition: task.first.waiting for partition, task in list(self.tasks.items())}
+        waiting = self._backlog.waiting(begun, self._environment.counters, self._reader.unread_of)
         paused_seconds, paused_by = self._pauses.longest(now)
         return replace(
             super().stats(stalled),
@@ -74,8 +68,8 @@ class BoltLoop(TaskLoop[BoltTask]):
             task_waiting=waiting,
             oldest_input=oldest,
             oldest_input_seconds=seconds,
-            retrying=sum(task.retrying for task in list(self.tasks.values())),
-            most_failed=worst_of([task.outcomes.retries.most_failed(now) for task in list(self.tasks.values())]),
+            retrying=sum(task.waiting_retries for task in list(self.tasks.values())),
+            most_failed=worst_of([task.most_failed(now) for task in list(self.tasks.values())]),
             paused_seconds=paused_seconds,
             paused_by=paused_by,
             state=self._states.stats,
@@ -86,7 +80,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         # Statistics show a restore and a paused task by other figures, not as a stalled process.
         pauses = any(task.is_expected or task.pause is not None for task in self.tasks.values())
         is_expected = pauses or self._states.is_restoring
-        return not is_expected and (self._reader.unread > 0 or self._backlog.waits)
+        return not is_expected and (self._reader.unread > 0 or bool(self._waiting))
 
     def close(self) -> None:
         self._cleaned_up(tuple(self.tasks))
@@ -101,7 +95,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _turn(self) -> bool:
         self._has_retried = False
-        behind = self._backlog.partitions
+        behind = self._waiting
         is_behind = any(each not in self._pauses.failing and not self._is_held(each) for each in behind)
         self._pauses.resume_executed(behind)
         records: list[Message] = []
@@ -125,13 +119,20 @@ class BoltLoop(TaskLoop[BoltTask]):
         self._read_size.executed(tuples)
         if (now := self._clock()) >= self._tick_at:  # nothing was executed: a task is busy, or no record was valid
             self._tick(now)
-        if not self._backlog.partitions:
-            self._read_size.fit(self._clock(), self._batch.tuples if self._takes_batches else 0)
+        if not self._waiting:
+            wanted = max((task.first.wants for task in self.tasks.values()), default=1)
+            self._read_size.fit(self._clock(), wanted if wanted > 1 else 0)
         elif not tuples:
             busy = next((task for task in self.tasks.values() if task.is_busy), None)
             if busy is not None:
                 busy.wait(_TICK_SECONDS)
         return True
+
+    @property
+    def _waiting(self) -> list[int]:
+        """The partitions with something to execute, begun records first."""
+        begun = (partition for partition, task in list(self.tasks.items()) if task.first.waiting)
+        return [*dict.fromkeys((*begun, *self._backlog.partitions))]
 
     def _may_read(self) -> bool:
         """Whether to read more; pauses the partitions whose tasks have not executed all of their records.
@@ -139,7 +140,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         When a partition is paused, the client drops the records that it has fetched ahead. So reading of the other
         partitions waits for a second first.
         """
-        behind = self._backlog.partitions
+        behind = self._waiting
         if self._pauses.covers(behind):
             return True
         if self._clock() - self._polled_at < _SLOW_SECONDS:
@@ -154,12 +155,8 @@ class BoltLoop(TaskLoop[BoltTask]):
             task = self.tasks.get(partition)
             if task is None:
                 self._backlog.drop([partition])  # polled before it was revoked
-            elif not self._takes_batches:
-                read += self._execute_records(task, partition)
-            elif task.takes == "columns":
-                read += self._execute_columns(task, partition)
             else:
-                read += self._execute_batches(task, partition)
+                read += self._execute_task(task, partition)
             if self._stopping():
                 self._guarantee.set_back(self._backlog.take())
                 break
@@ -168,55 +165,25 @@ class BoltLoop(TaskLoop[BoltTask]):
     def _next_partition(self) -> int | None:
         """A partition with tuples whose task can take some now."""
         busy = {at for at, task in self.tasks.items() if task.is_busy or self._is_held(at)}
-        return next((each for each in self._backlog.partitions if each not in busy), None)
+        return next((each for each in self._waiting if each not in busy), None)
 
-    def _execute_records(self, task: BoltTask, partition: int) -> int:
+    def _execute_task(self, task: BoltTask, partition: int) -> int:
         """Executes records of a partition until its task can take no more; returns how many tuples were read."""
-        read, backlog = 0, self._backlog
-        while partition in backlog.begun or (backlog.has_records(partition) and not task.is_held):
-            if (rest := backlog.begun.get(partition)) is None:
-                tuples = task.read(backlog.next_record(partition))
-                read += len(tuples)
-                backlog.begun[partition] = rest = iter(tuples)
-            while not task.execute(rest, self._tick_at):
-                self._between(self._clock())
-                if not self._may_execute(task, partition):
-                    return read
-            backlog.begun.pop(partition, None)
-            if self._stopping():
+        read = 0
+        while task.first.waiting or self._may_read_next(task, partition):
+            while task.first.waiting < task.first.wants and self._may_read_next(task, partition):
+                read += len(task.read(self._backlog.next_record(partition)))
+            task.run(self._tick_at)
+            if (now := self._clock()) >= self._tick_at:
+                self._between(now)
+            if not self._may_execute(task, partition):
                 break
-        return read
-
-    def _execute_columns(self, task: BoltTask, partition: int) -> int:
-        """Executes the rows of the next record in batches, and returns how many were read."""
-        read, rows = 0, self._backlog.begun.get(partition)
-        if rows is None:
-            rows = task.read_columns(self._backlog.next_record(partition))
-            read = len(rows or ())
-        while rows and self._may_execute(task, partition):
-            rows = self._execute_batch(task, partition, rows)
-        return read
-
-    def _execute_batches(self, task: BoltTask, partition: int) -> int:
-        """Executes the tuples of a partition's next records in batches, and returns how many were read."""
-        read, tuples = 0, self._backlog.begun.get(partition, list[Tuple]())
-        while self._may_read_next(task, partition):
-            more = task.read(self._backlog.next_record(partition))
-            read += len(more)
-            tuples += more
-            self._backlog.begun[partition] = tuples
-            while len(tuples) >= self._batch.tuples and self._may_execute(task, partition):
-                tuples = self._execute_batch(task, partition, tuples)
-        while tuples and self._may_execute(task, partition):
-            tuples = self._execute_batch(task, partition, tuples)
-        if not tuples:
-            self._backlog.begun.pop(partition, None)
         return read
 
     def _is_held(self, partition: int) -> bool:
         """Whether the next record of a partition must not be begun."""
         task = self.tasks.get(partition)
-        return task is not None and task.is_held and partition not in self._backlog.begun
+        return task is not None and task.is_held and not task.first.waiting
 
     def _may_read_next(self, task: BoltTask, partition: int) -> bool:
         is_ours = self.tasks.get(partition) is task and not task.is_held
@@ -224,26 +191,6 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _may_execute(self, task: BoltTask, partition: int) -> bool:
         return self.tasks.get(partition) is task and not task.is_busy and not self._is_overdue(partition)
-
-    def _execute_batch(self, task: BoltTask, partition: int, tuples: B) -> B:
-        """Executes a batch of tuples, and returns the rest."""
-        self._backlog.begun[partition] = tuples
-        left, now = self._execute_one(task, tuples)
-        self._backlog.begun[partition] = left
-        self._between(now)
-        while self._may_execute(task, partition) and not task.chain.run(self._tick_at):
-            self._between(self._clock())
-        if not left:
-            self._backlog.begun.pop(partition, None)
-        return left
-
-    def _execute_one(self, task: BoltTask, tuples: B) -> tuple[B, float]:
-        batch = tuples[: 1 if task.adapter.failures.tries_one else self._batch.tuples]
-        began = self._clock()
-        task.execute_batch(batch)
-        now = self._clock()
-        self._batch.executed(len(batch), now - began)
-        return tuples[len(batch) :], now
 
     def _between(self, now: float) -> None:
         """Does the work between tuples: a tick, and a poll if the last one is more than a second ago.
@@ -275,23 +222,15 @@ class BoltLoop(TaskLoop[BoltTask]):
                 self.tasks[partition].forget_waiting()
         running = [partition for partition in partitions if self.tasks[partition].running_inputs]
         may_execute = partitions if self._guarantee.commits_first else running
-        begun = [partition for partition in may_execute if partition in self._backlog.begun]
+        begun = [partition for partition in may_execute if self.tasks[partition].first.waiting]
         while (running or begun) and (now := self._clock()) < deadline:
-            begun = [partition for partition in begun if self._execute_begun(partition, deadline)]
+            for partition in begun:
+                self.tasks[partition].run(deadline)
+            begun = [partition for partition in begun if self.tasks[partition].first.waiting]
             self._tick(now)  # sends and commits the inputs that end meanwhile, and publishes statistics
             running = [partition for partition in partitions if self.tasks[partition].running_inputs]
             if running:
                 self.tasks[running[0]].wait(_TICK_SECONDS)
-
-    def _execute_begun(self, partition: int, until: float) -> bool:
-        """Executes the rest of a begun record until its task can take no more; returns whether more is left."""
-        task, rest = self.tasks[partition], self._backlog.begun[partition]
-        if not self._takes_batches:
-            return not task.execute(rest, until)
-        while rest and self._clock() < until:
-            rest, _ = self._execute_one(task, rest)
-        self._backlog.begun[partition] = rest
-        return bool(rest)
 
     def _is_overdue(self, partition: int) -> bool:
         """Whether the stop deadline has passed, so that the loop stops even in the middle of a record."""
@@ -311,7 +250,7 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
-        backlog = self._backlog.partitions
+        backlog = self._waiting
         for partition, task in self.tasks.items():
             task.tick(now)
             self._has_retried |= task.execute_retries(now, self._tick_at, others_wait=partition in backlog) > 0
@@ -330,7 +269,6 @@ class BoltLoop(TaskLoop[BoltTask]):
         for partition, task in opened.items():
             task.prepare()
             self.tasks[partition] = task
-            self._takes_batches = task.takes != "tuples"
         self._pauses.hold_new(partitions)
         logger.info("%s has tasks %s", self._component, sorted(self.tasks))
 
@@ -393,8 +331,10 @@ class BoltLoop(TaskLoop[BoltTask]):
 
     def _drop_read(self, partitions: Sequence[int]) -> None:
         """Forgets the records of tasks that end; their next owner reads them again, unless they are committed."""
-        records, tuples = self._backlog.drop(partitions)
+        records = self._backlog.drop(partitions)
         tasks = [self.tasks[each] for each in partitions if each in self.tasks]
-        tuples += sum(task.running_inputs + task.retrying for task in tasks)
+        tuples = sum(task.first.waiting + task.running_inputs + task.waiting_retries for task in tasks)
+        for task in tasks:
+            task.first.drop_waiting()
         self._guarantee.discard(records, tuples, partitions)
         self._pauses.forget(partitions)

@@ -8,7 +8,7 @@ from typing import Final
 from kafka_clients.control_reader import ControlReader
 from kafka_clients.loop_runner import NOT_STALLED, Stalled
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.chains.head_task import open_sessions
+from spout_sdk.bolts.head_task import open_sessions
 from spout_sdk.delivery.exactly_once import GUARANTEES
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import ComponentError
@@ -108,7 +108,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         if seconds := self._flush_timing.wait_seconds(self._emitted):
             return self._handle_notices(seconds)
         self._flush()
-        if any(task.is_chain_open for task in self.tasks.values()):
+        if any(task.has_open for task in self.tasks.values()):
             # Tasks wait for delivery reports, or chained bolts for each other.
             waited = self._sink.wait_reports(_SHORTEST_IDLE)
             return self._handle_notices(0 if waited else _SHORTEST_IDLE)
@@ -175,20 +175,20 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             for partition in held:
                 stack.callback(self._end, partition)
             for task in tasks:
-                task.chain.cleanup()  # bolts may still emit and ack
+                task.cleanup()  # bolts may still emit and ack
             # Not after an error: tuples that were emitted for a message that stays open must not be committed.
             self._guarantee.release(held)
         logger.info("%s released tasks %s", self._component, held)
 
     def _finish(self, tasks: Sequence[SpoutTask]) -> None:
         """Executes the inputs that chained bolts have begun."""
-        chained = [task for task in tasks if task.chain]
+        chained = [task for task in tasks if task.steps]
         deadline = self._clock() + max((task.stop_timeout for task in chained), default=0.0)
-        while any(task.chain.running_inputs for task in chained) and (now := self._clock()) < deadline:
+        while any(task.running_inputs for task in chained) and (now := self._clock()) < deadline:
             self._sink.poll()
             for task in chained:
                 task.tick(now)
-                task.chain.wait(_TICK_SECONDS)
+                task.wait(_TICK_SECONDS)
 
     def _begin_again(self, why: str) -> None:
         partitions = tuple(self.tasks)
@@ -205,7 +205,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         """Ends tasks without a commit: the process has lost them, rolls them back, or is failing."""
         for partition in self.tasks.keys() & partitions:
             with suppress(ComponentError):
-                self.tasks[partition].chain.cleanup()
+                self.tasks[partition].cleanup()
             self._guarantee.discard((), 0, [partition])
             self._end(partition)
 

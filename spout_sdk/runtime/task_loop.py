@@ -14,7 +14,7 @@ from kafka_clients.published_manifest import PublishedManifest
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.bolt_task import BoltTask
-from spout_sdk.chains.chained_task import ChainedTask
+from spout_sdk.bolts.step import Step
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.task import FlushTiming
 from spout_sdk.errors import RolledBackError
@@ -169,24 +169,24 @@ class TaskLoop(Loop, Generic[T]):
         )
 
     def chained_stats(self) -> list[Stats]:
-        tasks = [task for each in list(self.tasks.values()) for task in each.chain]
+        steps = [step for task in list(self.tasks.values()) for step in task.steps]
         return [
-            self._chained_stats(name, [task for task in tasks if task.id.component == name]) for name in self._chained
+            self._chained_stats(name, [step for step in steps if step.id.component == name]) for name in self._chained
         ]
 
-    def _chained_stats(self, name: str, tasks: Sequence[ChainedTask]) -> Stats:
+    def _chained_stats(self, name: str, steps: Sequence[Step]) -> Stats:
         now = self._clock()
         pauses = [
-            (now - pause.since, pause.why) for task in tasks if (pause := task.adapter.failures.pause) is not None
+            (now - pause.since, pause.why) for step in steps if (pause := step.adapter.failures.pause) is not None
         ]
         seconds, why = max(pauses, default=(0.0, ""))
         return Stats(
             name,
             (os.getpid(),),
-            tuple(sorted(task.id.task for task in tasks)),
-            pending=sum(task.inputs.open_tuples for task in tasks),
-            retrying=sum(task.outcomes.retries.waiting for task in tasks),
-            most_failed=worst_of(task.outcomes.retries.most_failed(now) for task in tasks),
+            tuple(sorted(step.id.task for step in steps)),
+            pending=sum(step.inputs.open_tuples for step in steps),
+            retrying=sum(step.settlement.retries.waiting for step in steps),
+            most_failed=worst_of(step.settlement.retries.most_failed(now) for step in steps),
             settings=self._topology.settings.get(name, {}),
             programs=self._programs,
             paused_seconds=seconds,

@@ -7,12 +7,10 @@ from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.topology import Topology
-from spout_sdk.bolts.pause import Pause
-from spout_sdk.bolts.running_call import RunningCall
-from spout_sdk.chains.chain import Chain
-from spout_sdk.chains.head_task import HeadTask
+from spout_sdk.bolts.head_task import HeadTask
 from spout_sdk.emitting.chained_trees import ChainedTrees
 from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.spouts.adapters import adapter_of
@@ -31,7 +29,7 @@ LOST_MARGIN_TIMEOUTS: Final = 1
 RUN_SECONDS: Final = 0.0025  # how long chained bolts execute before the spout's process does its other work
 
 
-class SpoutTask(HeadTask):
+class SpoutTask(HeadTask, Task):
     """Calls a spout for tuples and with the outcomes of their trees, and executes the tuples of its chained bolts.
 
     In order: `open_session`, wait until that is delivered, `open`, then `emit` and `tick` again and again, `handle` for
@@ -53,7 +51,8 @@ class SpoutTask(HeadTask):
             raise TopologyError(f"component {component!r} is not a spout: run it as a bolt")
         address = SpoutAddress(notices_topic(manifest.topology, component), task, declared.timeout_ms)
         self.inputs = InputOffsets()
-        super().__init__(topology, component, task, environment, self.inputs, address)
+        HeadTask.__init__(self, topology, component, task, environment, self.inputs, address)
+        Task.__init__(self, topology, component, task, environment)
         now = self._clock()
         self._limit = PendingLimit(declared.max_pending, (declared.timeout_ms + manifest.tick_ms) / 1000, now)
         lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
@@ -65,10 +64,10 @@ class SpoutTask(HeadTask):
         self.collector = SpoutCollector(self, self.open_trees, self.untracked, self.batches)
         self.spout = self._make()
         self.adapter = adapter_of(self.spout, self)
-        self.chain = Chain(self)
-        if self.chain and manifest.acking:
+        self._add_chained(self.plans)
+        if self.steps and manifest.acking:
             self.outbox.trees = ChainedTrees(
-                *(self.outbox.acked, self.next_id, self._clock, self._unanchored),
+                *(self.outbox.acked, self.next_id, self._clock, lambda: self.unanchored),
                 is_transactional=environment.is_transactional,
             )
         self._ended_trees = 0  # in the chain, with transactions
@@ -76,9 +75,13 @@ class SpoutTask(HeadTask):
         self._reset_every = manifest.reset_seconds
         self._reset_at = 0.0
 
+    @property
+    def _members(self) -> Sequence[Task]:
+        return [self, *self.steps]
+
     def open(self) -> None:
         """Prepares the chained bolts, then opens the spout; raises `ComponentError` if one raised."""
-        self.chain.prepare()
+        self.prepare()
         self._add_hooks()
         self._call("open", self.adapter.open)
         self.ack_untracked()
@@ -89,11 +92,11 @@ class SpoutTask(HeadTask):
         The chained bolts execute the emitted tuples. Returns whether the spout emitted or a chained bolt executed
         tuples; raises `ComponentError` if the spout or a chained bolt raised.
         """
-        if self.chain:
+        if self.steps:
             until = self._clock() + RUN_SECONDS
-            if not self.chain.run(until):
+            if not self.run(until):
                 return True
-            if self.chain.is_busy:
+            if self.is_busy:
                 return False
         counters, trees, limit = self._counters, self.open_trees, self._limit.value
         before = counters.emitted
@@ -112,8 +115,8 @@ class SpoutTask(HeadTask):
             self._throttled_since = self._clock()
         if counters.emitted == before:
             return False
-        if self.chain:
-            self.chain.run(until)
+        if self.steps:
+            self.run(until)
         return True
 
     def handle(self, record: Record) -> None:
@@ -174,9 +177,9 @@ class SpoutTask(HeadTask):
 
     def tick(self, now: float) -> None:
         """Flushes data that has lingered, and fails trees as lost that had no outcome for too long."""
-        if self.chain:
-            self._tick_chain(now)
         super().tick(now)
+        if self.steps:
+            self._tick_steps(now)
         self.open_trees.tick(now)
         if self._limit.tick(now, len(self.open_trees), self.open_trees.begun):
             text = (
@@ -186,13 +189,12 @@ class SpoutTask(HeadTask):
             self._logger.warning(text, self._component, self._task, self._limit.most)
         self._call("tick", self.adapter.tick, now)
 
-    def _tick_chain(self, now: float) -> None:
-        self.chain.tick(now)
-        self.chain.execute_retries(now, now + RUN_SECONDS)
-        if now >= self._reset_at and self.chain.pause is not None and self.context.manifest.acking:
+    def _tick_steps(self, now: float) -> None:
+        self.execute_retries(now, now + RUN_SECONDS)
+        if now >= self._reset_at and self.pause is not None and self.context.manifest.acking:
             # Tuples wait in this process for the end of the pause, so a timeout would not mean that they are lost.
             self._reset_at = now + self._reset_every
-            self.chain.keep_paused_alive()
+            self.keep_paused_alive()
 
     def flush(self) -> None:
         """Sends everything that is buffered, and acks the messages whose trees have ended in the chain."""
@@ -222,34 +224,12 @@ class SpoutTask(HeadTask):
     @property
     def is_repeatable(self) -> bool:
         trees = self.outbox.trees
-        return (trees is None or trees.is_repeatable) and not self.chain.has_untracked
-
-    def _unanchored(self) -> int:
-        return self.outbox.unanchored + self.chain.unanchored
-
-    @property
-    def stop_timeout(self) -> float:
-        """How many seconds a stop waits for inputs that chained bolts have begun."""
-        return max((task.adapter.stop_timeout for task in self.chain), default=0.0)
+        return (trees is None or trees.is_repeatable) and not self.has_untracked
 
     @property
     def busy_since(self) -> float | None:
         """None: its ticks reset the timeouts of trees that wait for chained bolts."""
         return None
-
-    @property
-    def is_chain_open(self) -> bool:
-        return self.chain.has_open
-
-    @property
-    def pause(self) -> Pause | None:
-        """The pause of a chained bolt whose calls raise; None without one. Any thread may read it."""
-        return self.chain.pause
-
-    @property
-    def running(self) -> RunningCall | None:
-        """The call of a chained bolt that runs now; any thread may read it."""
-        return self.chain.running
 
     def release(self) -> None:
         self.adapter.release()

@@ -45,7 +45,7 @@ class StateAdapter(BasicAdapter):
         if index in state.repeats and state.is_repeat(index):
             self._task.context.count(REPLAYED)
             self._emit(values, table.current(key), tuple_, collector)
-            send_held(collector.held, self._task, self._outcomes)
+            send_held(collector.held, self._task, self._settlement)
             return
         changed = self._update(table.get(key), tuple_)
         if changed is None or changed is DELETE:
@@ -58,7 +58,7 @@ class StateAdapter(BasicAdapter):
         state.set(key, kept, payload)
         state.note(index)
         if collector.held:
-            send_held(collector.held, self._task, self._outcomes)
+            send_held(collector.held, self._task, self._settlement)
 
 
 class KeysOfTuples:

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.basic_collector import BasicCollector
-from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import FailTupleError
 from tuple_tree.errors import describe
@@ -24,8 +24,8 @@ class StateCollector(BasicCollector):
         held: records of the call that are sent when the value is set.
     """
 
-    def __init__(self, task: Task, outcomes: Outcomes) -> None:
-        super().__init__(task, outcomes)
+    def __init__(self, task: Task, settlement: Settlement) -> None:
+        super().__init__(task, settlement)
         self.held: list[HeldRecord] = []
 
     def write(
@@ -56,7 +56,7 @@ class StateCollector(BasicCollector):
         self.held.append((topic, partition, key, value, [*headers]))
 
 
-def send_held(held: list[HeldRecord], task: Task, outcomes: Outcomes) -> None:
+def send_held(held: list[HeldRecord], task: Task, settlement: Settlement) -> None:
     """Sends the records of a call whose changes are part of the state.
 
     Raises:
@@ -65,7 +65,7 @@ def send_held(held: list[HeldRecord], task: Task, outcomes: Outcomes) -> None:
     sink: Any = task.environment.sink
     failure = ""
     for topic, *record in held:
-        outcomes.written += 1
+        settlement.written += 1
         try:
             refused = sink.produce(topic, *record)
         except (TypeError, ValueError, OverflowError) as error:  # of a part that is neither text nor bytes

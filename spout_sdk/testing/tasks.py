@@ -90,9 +90,7 @@ class SimulatedProcess:
         return replace(stats, pids=(), tasks=(self._number,))
 
     def bolt(self, component: str) -> Any:
-        if component == self.name:
-            return self.task.bolt if isinstance(self.task, BoltTask) else None
-        return next(task.bolt for task in self.task.chain if task.id.component == component)
+        return next((step.bolt for step in self.task.steps if step.id.component == component), None)
 
     def turn(self, limit: int) -> bool:
         """Runs one turn of the loop, which reads at most `limit` records; returns whether there was any work."""

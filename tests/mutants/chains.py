@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from spout_sdk.chains.chain import Chain
-from spout_sdk.chains.noted_outcomes import ChainedOutcomes, NotedOutcomes
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.delivery.exactly_once import ExactlyOnce
 from spout_sdk.emitting.chained_trees import ChainedTrees
-from tests.mutants.patches import fixed, mutant, register, replaces, wrapped
+from spout_sdk.emitting.outbox import Outbox
+from tests.mutants.patches import fixed, mutant, register, replaces
 from tuple_tree.input_batch import InputBatch
 
 _TREES: Final = "tests/unit/sdk/test_tangled_trees.py"
@@ -16,13 +16,19 @@ _EFFECTS: Final = "tests/unit/sdk/chains/test_chain_effects.py"
 
 
 @mutant("chains", _SPOUTS)
-@replaces(Chain, "settle")
-def a_head_input_is_done_before_its_tuples_are_passed_on(_original: Any, chain: Any) -> Any:
-    for task in chain:
-        task.outcomes.settle()
-    if chain._head_outcomes is not None:
-        chain._head_outcomes.settle()
-    chain._outbox.pass_on()
+@replaces(Outbox, "flush")
+def an_input_is_done_before_its_tuples_are_passed_on(original: Any, outbox: Outbox) -> Any:
+    for step in reversed(outbox.steps):
+        step.settle()
+    original(outbox)
+
+
+@mutant("chains", _BOLTS)
+@replaces(Outbox, "flush")
+def an_input_is_done_before_those_made_of_it_are_counted(original: Any, outbox: Outbox) -> Any:
+    steps, outbox.steps = outbox.steps, outbox.steps[::-1]
+    original(outbox)
+    outbox.steps = steps
 
 
 @mutant("chains", _SPOUTS)
@@ -39,11 +45,7 @@ register(
             "chains: open chained inputs are not counted": fixed(InputBatch, "count_open"),
         },
         _SPOUTS: {
-            "chains: the fail of a chained tuple lets its tree complete": wrapped(
-                ChainedOutcomes,
-                "fail",
-                lambda _original, outcomes, tuple_, message: NotedOutcomes.fail(outcomes, tuple_, message),
-            ),
+            "chains: the fail of a chained tuple lets its tree complete": fixed(Settlement, "_keep_open"),
         },
         f"{_EFFECTS}::test_an_effect_without_an_anchor_is_not_committed_before_an_input_that_may_have_had_it": {
             "chains: a transaction ends although a message has had half of its effect": fixed(

@@ -6,9 +6,9 @@ from typing import Any, Final
 from spout_sdk.api.tuples import NO_TREES, InputPack, Tuple
 from spout_sdk.bolts.async_adapter import AsyncAdapter
 from spout_sdk.bolts.async_effects import AsyncEmitter
-from spout_sdk.bolts.outcomes import Outcomes
-from spout_sdk.bolts.pending_writes import PendingWrites, WriteGroup
 from spout_sdk.bolts.retries import Retries
+from spout_sdk.bolts.settlement import Settlement
+from spout_sdk.bolts.written_records import Written
 from spout_sdk.delivery.delivery_guarantees import AtMostOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.input_offsets import InputOffsets
@@ -24,33 +24,29 @@ _SDK: Final = "tests/unit/sdk"
 
 
 @mutant("bolt", f"{_SDK}/test_bolt_task.py::test_acking_or_failing_twice_raises_and_names_the_tuple")
-@replaces(Outcomes, "ack")
-def a_settled_tuple_is_acked_again(original: Any, outcomes: Outcomes, tuple_: Tuple) -> Any:
+@replaces(Settlement, "ack")
+def a_settled_tuple_is_acked_again(original: Any, settlement: Settlement, tuple_: Tuple) -> Any:
     tuple_.pack.settled[tuple_.index] = 0
-    original(outcomes, tuple_)
+    original(settlement, tuple_)
 
 
 @mutant("bolt", f"{_SDK}/test_pending_writes.py::test_a_tuple_is_acked_when_all_of_its_records_are_delivered")
-@replaces(PendingWrites, "expect")
-def a_tuple_is_acked_with_the_first_of_its_records(original: Any, writes: PendingWrites, tuple_: Tuple) -> Any:
-    if tuple_ not in writes.undelivered:
-        original(writes, tuple_)
+@replaces(Settlement, "_hold")
+def an_input_is_done_before_its_records_are_delivered(_original: Any, _settlement: Settlement, *_: Any) -> None:
+    pass
 
 
 @mutant("bolt", f"{_SDK}/test_pending_writes.py::test_a_record_that_is_delivered_before_the_next_is_sent_does_not_ack")
-@replaces(PendingWrites, "report")
-def a_delivery_report_is_handled_in_the_middle_of_a_call(
-    original: Any, writes: PendingWrites, *delivered: Any, **named: Any
-) -> Any:
-    original(writes, *delivered, **named)
-    writes.handle()
+@replaces(Settlement, "write")
+def a_tuple_is_acked_in_the_middle_of_a_call(original: Any, settlement: Settlement, *record: Any) -> None:
+    original(settlement, *record)
+    settlement.handle_written()
 
 
 @mutant("bolt", f"{_SDK}/test_kafka_bolt.py::test_each_tuple_of_a_call_is_acked_or_fails_with_its_own_record")
-@replaces(PendingWrites, "reporter")
-def the_report_of_a_record_is_taken_for_the_next_one(original: Any, writes: PendingWrites, group: WriteGroup) -> Any:
-    report = original(writes, group)
-    return lambda at, *of_record: report((at + 1) % len(group.indices), *of_record)
+@replaces(Written, "report")
+def the_report_of_a_record_is_taken_for_the_next_one(original: Any, written: Written, at: int, *of_record: Any) -> None:
+    original(written, (at + 1) % len(written.indices), *of_record)
 
 
 @mutant("async bolt", f"{_SDK}/test_async_effects.py::test_nothing_is_sent_for_an_input_that_stays_open")
@@ -69,7 +65,7 @@ def a_record_is_written_before_the_value_is_set(
     original: Any, collector: StateCollector, *record: Any, **named: Any
 ) -> Any:
     original(collector, *record, **named)
-    send_held(collector.held, collector._task, collector._outcomes)
+    send_held(collector.held, collector._task, collector._settlement)
 
 
 @mutant("async bolt", f"{_SDK}/test_async_bolt.py::test_inputs_are_settled_as_they_end_and_are_in_the_committed_set")
@@ -78,7 +74,7 @@ def inputs_are_acked_as_their_coroutines_begin(original: Any, adapter: AsyncAdap
     original(adapter, tuples)
     for tuple_ in tuples:
         if not (tuple_.is_tick or tuple_.settled):
-            adapter._outcomes.ack(tuple_)
+            adapter._settlement.ack(tuple_)
 
 
 @mutant("offsets", f"{_CONTRACT}::test_a_record_is_committed_when_all_of_its_tuples_are_settled")
@@ -119,13 +115,13 @@ register(
     {
         f"{_CONTRACT}::test_a_dead_letter_fails_its_trees_and_the_bolt_continues": {
             "bolt: a tuple that cannot be read is acked with its dead letter": wrapped(
-                Outcomes, "reject", lambda original, outcomes, tuple_, error: outcomes.send_dead_letter(tuple_, error)
+                Settlement,
+                "reject",
+                lambda _original, settlement, tuple_, error: settlement.send_dead_letter(tuple_, error),
             ),
         },
         f"{_SDK}/test_retries.py::test_a_record_that_was_written_before_the_exception_does_not_ack": {
-            "retries: a record of an execution that raised acks the tuple": wrapped(
-                Outcomes, "begun_anew", lambda _original, _outcomes, tuple_: tuple_
-            ),
+            "retries: a record of an execution that raised acks the tuple": fixed(Settlement, "withdraw"),
         },
         f"{_SDK}/test_retries.py::test_a_tuple_is_kept_alive_beyond_the_message_timeout": {
             "retries: trees of tuples that wait are not kept alive": fixed(Retries, "tick"),
@@ -140,7 +136,7 @@ register(
             "async bolt: an input that exceeds its time limit is acked": fixed(AsyncAdapter, "_over_limit"),
         },
         f"{_SDK}/test_async_loop.py::test_a_coroutine_of_twenty_minutes_stops_nothing_else": {
-            "async bolt: trees of running inputs are not kept alive": fixed(Outcomes, "keep_open_alive"),
+            "async bolt: trees of running inputs are not kept alive": fixed(Settlement, "keep_open_alive"),
         },
         f"{_SDK}/test_simulated_kills.py::test_with_exactly_once_nothing_is_executed_twice": {
             "transactions: the offsets of the inputs are left out": wrapped(

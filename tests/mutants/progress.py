@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spout_sdk.api.tuples import InputPack
-from spout_sdk.bolts.outcomes import Outcomes
+from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.outbox import Outbox
@@ -144,7 +144,7 @@ register(
             "transactions: what is sent without an anchor is no effect": fixed(Outbox, "unanchored", 0),
         },
         f"{_OPEN}::test_what_is_emitted_for_several_inputs_is_an_effect_of_each": {
-            "transactions: what is emitted for several inputs is an effect of one": fixed(Outcomes, "emitted_for"),
+            "transactions: what is emitted for several inputs is an effect of one": fixed(Settlement, "emitted_for"),
         },
         f"{_SDK}/state/test_histories.py::test_each_tuple_changes_the_state_once": {
             "state: what is known to be done is not part of it": wrapped(

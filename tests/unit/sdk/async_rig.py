@@ -98,8 +98,8 @@ class Rig:
 
     def take(self, *users: Any) -> Callable[[], bool]:
         """Reads a record, whose execution each call continues; whether it is over."""
-        rest = iter(self.task.read(self.record(*users)))
-        return lambda: bool(self.task.execute(rest, math.inf))
+        self.task.read(self.record(*users))
+        return lambda: self.task.run(math.inf) and not self.task.first.waiting
 
     def feed(self, *users: Any) -> None:
         for user in users:
@@ -139,17 +139,17 @@ class Rig:
 
     @property
     def running(self) -> int:
-        return int(self.task.adapter.running_inputs)
+        return int(self.task.first.adapter.running_inputs)
 
     @property
     def is_busy(self) -> bool:
-        return bool(self.task.adapter.is_busy)
+        return bool(self.task.first.adapter.is_busy)
 
     def turn_until(self, condition: Any) -> None:
         """Has the task see what has ended, while no time passes."""
 
         def turned() -> Any:
-            self.task.adapter.execute((tick_tuple(),))
+            self.task.first.adapter.execute((tick_tuple(),))
             return condition()
 
         eventually(turned, "a condition of a turn")

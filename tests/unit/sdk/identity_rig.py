@@ -147,7 +147,7 @@ class Run:
 
 def received(task: BoltTask, record: MemoryRecord) -> list[Received]:
     """The tuples of a record, as a task reads them, and their identities there."""
-    if not (tuples := task.read(record)):
+    if not (tuples := [*task.read(record)]):
         return []
     columns = tuples[0].pack.identities
     return [

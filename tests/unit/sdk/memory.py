@@ -202,16 +202,10 @@ def opened(inputs: InputOffsets, pack: InputPack) -> InputPack:
 
 
 def execute(task: BoltTask, *records: MemoryRecord) -> None:
-    """Executes records as the loop does, by what the bolt takes."""
+    """Executes records one after another."""
     for record in records:
-        if task.takes == "columns":
-            if rows := task.read_columns(record):
-                task.execute_batch(rows)
-        elif task.takes == "batches":
-            if tuples := task.read(record):
-                task.execute_batch(tuples)
-        else:
-            assert task.execute(iter(task.read(record)), math.inf)
+        task.read(record)
+        assert task.run(math.inf)
 
 
 class ManualClock:

@@ -84,7 +84,7 @@ def test_a_bolt_that_ends_by_an_error_sets_back_what_is_not_executed_and_sends_w
 
 def test_committed_tuples_of_a_batch_that_ends_the_process_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig([1, 2], bolt=WorksInBatches, rows=300)
-    rig.seconds = lambda _: raises(ValueError("a bad day")) if len(rig.executed) == 600 else 0.0
+    rig.seconds = lambda _: raises(ValueError("a bad day")) if len(rig.executed) == 700 else 0.0
     with pytest.raises(ComponentError, match="a bad day"):
         rig.run()
     left = re.search(r"b: up to (\d+) tuples of records that were begun, and 0 records", caplog.text)

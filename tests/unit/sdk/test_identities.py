@@ -142,7 +142,7 @@ def test_a_retried_input_emits_the_same_identities(kind: Any) -> None:
             task.flush()
         found += run.run()
     run.crash()
-    assert all(not task.retrying for task in run.tasks.values())
+    assert all(not task.waiting_retries for task in run.tasks.values())
     # What was emitted by both executions has one identity, and each identity is of one tuple.
     executions = Counter(each for each in found if each.source != "pass/default")
     # An `AsyncBolt` sends nothing for an execution that fails.
@@ -169,7 +169,7 @@ def test_coroutines_may_end_in_any_order() -> None:
     run.bench.environment = replace(run.bench.environment, kafka={"bootstrap.servers": "-"})
     run.emit()
     found = run.run()
-    bolt, adapter = bolts[-1], run.task("split").adapter
+    bolt, adapter = bolts[-1], run.task("split").first.adapter
     eventually(lambda: len(bolt.waiting) == len(lines), "the coroutines to begin")
     for line in reversed(lines):
         bolt.loop.call_soon_threadsafe(bolt.waiting[line].set_result, None)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from spout_sdk.chains.head_task import open_sessions
+from spout_sdk.bolts.head_task import open_sessions
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import BrokerError
 from spout_sdk.kafka.kafka_settings import (

@@ -9,7 +9,7 @@ import pytest
 from spout_sdk import FailTupleError, TopologyBuilder, declare
 from tests.components import Emits, kinds, source
 from tests.packs import under_seed
-from tests.unit.sdk.memory import Bench, ManualClock, execute
+from tests.unit.sdk.memory import Bench, ManualClock
 
 EACH = 0.25
 """Seconds that a tuple takes."""
@@ -36,12 +36,9 @@ def test_a_task_counts_its_tuples_and_the_time_that_they_took(bolt: Any) -> None
     for several in (rows, rows[:1], rows[:5]):
         edges = under_seed(row + 1 for (row,) in several)
         record = bench.pack("slow", several, edges, source="rows/default", task=1)
-        if task.takes != "tuples":
-            execute(task, record)
-        else:
-            left = iter(task.read(record))
-            while not task.execute(left, clock() + 1):
-                clock.advance(7)  # what is done between tuples does not count
+        task.read(record)
+        while not task.run(clock() + 1):
+            clock.advance(7)  # what is done between tuples does not count
     assert math.isclose(bench.counters.load(1).busy_seconds, 36 * EACH)
     assert bench.counters.load(1).executed == bench.counters.executed == 36
     assert bench.counters.loads.keys() == {1}

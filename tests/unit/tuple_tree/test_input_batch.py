@@ -4,10 +4,9 @@ import random
 from collections import defaultdict
 
 import numpy as np
-import pytest
 
 from tests.seeds import each_seed
-from tuple_tree.input_batch import InputBatch, PlacedRuns
+from tuple_tree.input_batch import InputBatch
 
 
 def column(values: list[int]) -> np.ndarray:
@@ -53,18 +52,3 @@ def test_what_another_thread_has_read_stays_where_it_was() -> None:
     for number in range(1_000):
         batch.add(column([number]), column([number]))
     assert (roots[place], batch.roots[place], batch.edges[place]) == (7, 7, 8)
-
-
-@pytest.mark.parametrize("noted", [[3, 1, 2], range(1, 4), column([3, 2, 1]).astype(np.intp)])
-def test_a_place_that_is_removed_is_noted_no_more(noted: object) -> None:
-    runs, batch, other = PlacedRuns(), InputBatch(), InputBatch()
-    batch.add(column([1, 2, 3, 4]), column([1, 2, 3, 4]))
-    other.add(column([1, 2, 3, 4]), column([1, 2, 3, 4]))
-    runs.add_all(batch, noted)  # type: ignore[arg-type]
-    runs.add(other, 2)
-    runs.remove(batch, 2)
-    runs.remove(batch, 0)
-    runs.add(other, 3)
-    taken = [(of is batch, sorted(places.tolist())) for of, places in runs.take()]  # type: ignore[union-attr]
-    assert taken == [(True, [1, 3]), (False, [2]), (False, [3])]
-    assert runs.take() == []

@@ -21,7 +21,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from spout_sdk.bolts.bolt_task import BoltTask
+from spout_sdk.bolts.step import Step
 from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.errors import DeliveryError
 from spout_sdk.testing import SimulatedCluster
@@ -213,13 +213,14 @@ def test_a_flush_between_two_bolts_leaves_no_tuple_behind(monkeypatch: pytest.Mo
                 collector.emit({"n": list(range(size))}, anchors=[0] * size)
             collector.ack()
 
-    executed = BoltTask.execute_batch
+    executed = Step.run
 
-    def execute_batch(self: BoltTask, batch: Any) -> None:
-        executed(self, batch)
-        self._since = -100.0  # what is buffered has lingered, so the next tick flushes
+    def run(self: Step, until: float) -> bool:
+        is_executed = executed(self, until)
+        self.outbox.flush()
+        return is_executed
 
-    monkeypatch.setattr(BoltTask, "execute_batch", execute_batch)
+    monkeypatch.setattr(Step, "run", run)
     chain = ("shuffle", Burst), ("local", PASS.basic), ("local", Seen)
     with cluster(*chain, numbers=1, guarantee="at_least_once", message_timeout=5) as running:
         running.run_until_idle()

@@ -87,7 +87,7 @@ def test_rows_that_cannot_be_read_do_not_count_as_waiting() -> None:
     with SimulatedCluster(builder.build(), sources={"numbers": [(1,)] * 7}) as cluster:
         cluster.advance(10)
         assert len(cluster.failed("numbers")) == 7
-        assert not cluster._tasks["emits", 0].task.chain.running_inputs, "a stop would wait for them"
+        assert not cluster._tasks["emits", 0].task.running_inputs, "a stop would wait for them"
 
 
 @GROUPINGS

@@ -1,0 +1,506 @@
+"""The settlement of a step's inputs: acks, fails and dead letters, and what inputs wait for after their ack.
+
+An input is done when it is acked or failed, and nothing is open that was made of it: no tuple in a step behind, and no
+record that is not delivered. What is open is counted at the input that the task has read (`InputBatch.count_open`), and
+looked at by each flush.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import compress, groupby
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.api.tuples import ACKED, DONE, FAILED, NO_OFFSET, InputPack, Tuple
+from spout_sdk.bolts.answers import answer_payload, answer_records
+from spout_sdk.bolts.retries import Retries
+from spout_sdk.bolts.written_records import DeliveryReports, Undelivered, Written
+from spout_sdk.emitting.open_inputs import OpenInputs
+from spout_sdk.emitting.task import Task
+from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
+from spout_sdk.records import Headers
+from tuple_tree.anchors import Rows
+from tuple_tree.chained_batch import ChainedBatch
+from tuple_tree.errors import WireError, describe, text_of
+from tuple_tree.identities import NO_POSITION
+from tuple_tree.input_batch import InputBatch, PlacedRuns
+from tuple_tree.messages import FailReason
+
+if TYPE_CHECKING:
+    from spout_sdk.bolts.arrow_collector import ArrowInput
+
+logger = get_logger("spout_sdk.bolt")
+
+_TIMED: Final = 1_000  # tuples that are timed at once, at most: a bolt may never ack some
+
+
+class Noted(NamedTuple):
+    """The indices of acked or failed tuples of one pack."""
+
+    pack: InputPack
+    rows: Sequence[int] | Rows
+
+
+class Settlement:
+    """Settles the inputs of a step, each once.
+
+    Args:
+        inputs: its open packs.
+
+    Attributes:
+        retries: inputs that wait to be executed again.
+        written: how many records were written that may be effects of any open input.
+        untraced: how many tuples were emitted with several anchors, including one without a tree.
+    """
+
+    def __init__(self, task: Task, inputs: OpenInputs) -> None:
+        self._component, self._task = task.context.component, task.context.task
+        self._hooks, self._run_hooks = task.context.hooks, task.run_hooks
+        self._counters = task.environment.counters
+        self._clock = task.environment.clock
+        self._sink = task.environment.sink
+        self._outbox = task.outbox
+        self._inputs = inputs
+        self._dead_letters = task.dead_letters
+        self._manifest = task.topology.manifest
+        self._is_tracked = self._manifest.acking
+        self._has_state = getattr(self._manifest.component(self._component), "state", None) is not None
+        self._timed: dict[Tuple, float] = {}
+        self._noted: list[Noted] = []  # acked or failed since the last `settle`
+        self._waiting: dict[InputBatch, list[Noted]] = {}  # acked or failed before, and something is open
+        self._received: list[InputPack] = []  # from the step before since the last `settle`
+        self._reports = DeliveryReports()
+        self._to_ack: dict[Tuple, None] = {}  # tuples that records were written for
+        self._held, self._released = PlacedRuns(), PlacedRuns()  # places of tuples with a record; and with a report
+        self.written = self.untraced = 0
+        self.retries = Retries(task, self)
+
+    @property
+    def unanchored(self) -> int:
+        """How many tuples and records may be effects of any open input."""
+        return self.written + self.untraced
+
+    def ack(self, tuple_: Tuple) -> None:
+        """Acks a tuple.
+
+        Raises:
+            TupleAlreadyDoneError: if it was acked or failed before.
+        """
+        pack, index = tuple_.pack, tuple_.index
+        if pack.offset == NO_OFFSET:
+            return
+        if pack.settled[index]:
+            if pack.has_expired:
+                return
+            raise pack.already_done("ack")
+        pack.settled[index] = ACKED
+        self._note(pack, index)
+        self._counters.acked += 1
+        if self._timed and tuple_ in self._timed:
+            self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
+        if self._hooks:
+            self._run_hooks(lambda hook: hook.bolt_ack(tuple_))
+
+    def ack_together(self, tuples: Sequence[Tuple]) -> None:
+        """Acks tuples of one record, in their order, that are not settled."""
+        pack = tuples[0].pack if tuples else None
+        if pack is None or pack.offset == NO_OFFSET or pack.has_expired:
+            return
+        first, behind = tuples[0].index, tuples[-1].index + 1
+        rows: Sequence[int] = range(first, behind)
+        if len(rows) != len(tuples):
+            rows = [tuple_.index for tuple_ in tuples]
+        self._ack_rows(pack, rows)
+        for tuple_ in tuples if self._hooks else ():
+            self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
+
+    def ack_rows(self, input_: "ArrowInput", rows: Rows) -> None:
+        self._ack_rows(input_.pack, input_.indices[rows])
+
+    def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
+        """Fails the trees of a tuple.
+
+        Raises:
+            TupleAlreadyDoneError: if it was acked or failed before.
+        """
+        if tuple_.offset == NO_OFFSET:
+            return
+        if tuple_.settled:
+            if tuple_.pack.has_expired:
+                return
+            raise tuple_.pack.already_done("fail")
+        self._fail(tuple_, as_text(message))
+
+    def reject(self, tuple_: Tuple, error: WireError) -> None:
+        """Makes a dead letter of a tuple that cannot be read, and fails its trees: they cannot complete."""
+        pack = tuple_.pack
+        where = f"{tuple_.topic}[{tuple_.partition}] offset {pack.offset}"
+        if pack.size > 1:
+            where += f", tuple {tuple_.index},"
+        what = (self._component, self._task, where, self._dead_letters.topic, error)
+        logger.warning("%s/%d: %s goes to %s: %s", *what)
+        self._fail_trees(tuple_, f"{self._component}: dead letter, {error}")
+        self._dead_letters.send_tuple(tuple_, error, partial(self._settle, tuple_))
+
+    def send_dead_letter(self, tuple_: Tuple, error: WireError) -> None:
+        """Sends a dead letter of a tuple, which is acked; it is done when this and its other records are delivered.
+
+        Its trees are marked: their messages end as dead letters.
+        """
+        pack = tuple_.pack
+        self._outbox.mark(((pack.batch, place) for place in pack.places(tuple_.index)), self._of_step(error.detail))
+        letter = self._expect(pack, (tuple_.index,), self._dead_letters.topic, {tuple_.index: tuple_})
+        self._dead_letters.send_tuple(tuple_, error, partial(letter.report, 0, None, None))
+        self._to_ack[tuple_] = None
+
+    def retry(self, tuple_: Tuple, message: str | BaseException, delay: float | None = None, rows: Any = None) -> None:
+        """Has a tuple executed again later.
+
+        Raises:
+            TupleAlreadyDoneError: if it was acked or failed before.
+        """
+        if tuple_.offset == NO_OFFSET:
+            return
+        if tuple_.settled:
+            if tuple_.pack.has_expired:
+                return
+            raise tuple_.pack.already_done("retry")
+        self.retries.retry(tuple_, as_text(message), delay, rows)
+
+    def withdraw(self, tuple_: Tuple) -> None:
+        """A tuple will be executed again: records of the execution before do not ack it."""
+        self._timed.pop(tuple_, None)
+        self._to_ack.pop(tuple_, None)
+
+    def write(
+        self,
+        tuple_: Tuple,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[tuple[str, str | bytes | None]],
+        partition: int,
+    ) -> None:
+        """Writes a record for a tuple, which is acked by the next flush, and done when the record is delivered.
+
+        Raises:
+            TupleAlreadyDoneError: if it was acked or failed before.
+        """
+        if tuple_.settled:
+            raise self.too_late("write a record for", tuple_)
+        pack, index = tuple_.pack, tuple_.index
+        written = Written(self._reports, pack, (index,), topic, {index: tuple_})
+        self._sink.send_record(topic, partition, key, value, list(headers), partial(written.report, 0))
+        self._hold(pack, (index,))
+        self._note_effects(pack, (index,))
+        self._to_ack[tuple_] = None
+
+    def answer(self, tuple_: Tuple, value: Any) -> None:
+        """Writes an answer for each tree of a tuple, as `write` does.
+
+        Raises:
+            TopologyError: if the bolt does not declare that it answers.
+            TypeError: if the value is not JSON.
+            ValueError: if the value contains NaN or an infinity.
+            TupleAlreadyDoneError: if the tuple was acked or failed before.
+        """
+        self.write_answer(tuple_, answer_payload(self._manifest, self._component, value))
+
+    def write_answer(self, tuple_: Tuple, payload: bytes) -> None:
+        """Writes the payload of an answer for each tree of a tuple."""
+        for record in answer_records(self._manifest, tuple_.roots, payload):
+            self.write(tuple_, *record)
+
+    def write_all(
+        self,
+        pack: InputPack,
+        indices: Sequence[int],
+        topic: str,
+        keys: Sequence[bytes | None] | None,
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers] | None = None,
+        *,
+        tuples: Iterable[Tuple] = (),
+    ) -> None:
+        """Writes one record for each of some tuples of a pack, and acks them; each is done when that is delivered.
+
+        Args:
+            indices: the index of each tuple in the pack.
+            keys: the key of each record; None if no record has a key.
+            headers: the headers of each record; None if no record has headers.
+            tuples: the tuples of the pack, for hooks.
+        """
+        wanted = set(indices) if self._hooks else ()
+        known = {each.index: each for each in tuples if each.index in wanted} if wanted else {}
+        written = self._expect(pack, indices, topic, known)
+        self._note_effects(pack, indices)
+        self._sink.send_records(topic, keys, values, headers, written.report)
+        self._ack_rows(pack, indices)
+        for tuple_ in known.values():
+            self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
+
+    def received(self, pack: InputPack) -> None:
+        """Opens a pack that the step before has emitted."""
+        self._received.append(pack)
+        self._inputs.open(pack)
+
+    def emitted_for(self, anchors: Sequence[Tuple], found: Mapping[int, tuple[InputBatch, int]]) -> None:
+        """Notes with `exactly_once` that a tuple is an effect of each of its anchors; `found` maps roots to places.
+
+        If the tuple's edge in an anchor's tree is at the place of another anchor, the two share one more edge: the
+        tree completes when both are acked, as it would without that edge.
+        """
+        if self._inputs.has_no_effects:
+            return
+        self.untraced += not all(anchor.is_tracked for anchor in anchors)
+        for pack, place in ((anchor.pack, place) for anchor in anchors for place in anchor.pack.places(anchor.index)):
+            batch, first = found[int(pack.batch.roots[place])]
+            if (batch, first) != (pack.batch, place):
+                self._outbox.share([(batch, first), (pack.batch, place)])
+
+    def reset_timeout(self, tuple_: Tuple) -> None:
+        """Restarts the clocks of the trees of a tuple that is not settled."""
+        if not tuple_.settled:
+            for root in tuple_.roots:
+                self._outbox.reset(root)
+
+    def keep_open_alive(self) -> None:
+        """Restarts the clocks of the trees of all open tuples."""
+        for roots in self._inputs.open_roots():
+            for root in roots.tolist():
+                self._outbox.reset(root)
+
+    def expire(self, packs: Sequence[InputPack]) -> None:
+        """Fails the inputs of packs that are open for longer than any tree: their trees must not complete."""
+        for pack in packs:
+            pack.has_expired = True
+            for index in np.flatnonzero(np.frombuffer(pack.settled, np.uint8) == 0).tolist():
+                self._keep_open(pack, index)
+                pack.settled[index] = FAILED
+                self._note(pack, index)
+        self._timed = {each: began for each, began in self._timed.items() if not each.pack.has_expired}
+
+    def is_open(self, offset: int) -> bool:
+        """Whether the record at an offset was read, and is not done."""
+        return self._inputs.is_open(offset)
+
+    def too_late(self, action: str, tuple_: Tuple) -> TupleAlreadyDoneError:
+        """Fails the trees of a tuple that is done, and returns the error of an emit or a write for it."""
+        error = tuple_.pack.already_done(action)
+        self._fail_trees(tuple_, f"{self._component}: {error}")
+        return error
+
+    def start_timing(self, tuple_: Tuple, began: float) -> None:
+        """Measures how long it takes until a tuple is acked."""
+        if len(self._timed) < _TIMED:
+            self._timed[tuple_] = began
+
+    @property
+    def has_noted(self) -> bool:
+        """Whether there is anything for `settle`."""
+        return bool(self._noted or self._to_ack or self._reports.ended or self._released.runs)
+
+    def handle_written(self) -> None:
+        """Acks tuples that records were written for, and handles delivery reports: between two calls of bolts."""
+        reported = self._reports.take(self._not_written)
+        to_ack, self._to_ack = self._to_ack, {}
+        for tuple_ in to_ack:
+            if not tuple_.settled:
+                self.ack(tuple_)
+        for pack, indices in reported:
+            self._release(pack, indices)
+
+    def settle(self) -> None:
+        """Ends the inputs that are acked or failed, and of which nothing is open.
+
+        A flush calls it when no tuple is buffered for a step behind, and for the steps behind first: an input that the
+        task has read ends only after all that was made of it is counted.
+        """
+        for runs, change in ((self._held, 1), (self._released, -1)):
+            for batch, places in runs.take():
+                batch.count_open(places, change)
+        noted, self._noted = self._noted, []
+        for batch in [each for each in self._waiting if each.take_released()]:
+            self._end_ready(batch, self._waiting.pop(batch))
+        for batch, group in groupby(noted, key=_batch_of):
+            if batch.has_counts:
+                self._end_ready(batch, list(group))
+            else:
+                self._end_all(group)
+        received, self._received = self._received, []
+        for pack in received:
+            if pack.left and isinstance(pack.batch, ChainedBatch):
+                is_open = np.frombuffer(pack.settled, np.uint8) != DONE
+                pack.batch.count_open(pack.places_of(np.flatnonzero(is_open)), 1)
+                pack.batch.is_counted = True
+
+    def _end_ready(self, batch: InputBatch, group: Sequence[Noted]) -> None:
+        """Ends those of some inputs of a batch of which nothing is open; the others wait."""
+        if len(group) > 1 and all(len(rows) == 1 and pack.starts is None for pack, rows in group):
+            # Records of one tuple each: looked at together.
+            waits = batch.has_open([pack.first + int(rows[0]) for pack, rows in group])
+            if waits is not None:
+                self._wait(batch, list(compress(group, waits)))
+                group = list(compress(group, ~waits))
+            self._end_all(group)
+            return
+        for pack, rows in group:
+            indices = np.asarray(rows, np.intp)
+            waits = batch.has_open(pack.places_of(indices))
+            if waits is None:
+                self._end(pack, rows)
+                continue
+            if pack.starts is not None:
+                counts = np.diff(pack.starts)[indices]
+                waits = np.bincount(np.repeat(np.arange(len(indices)), counts)[waits], minlength=len(indices)) > 0
+            self._wait(batch, [Noted(pack, indices[waits])])
+            if not waits.all():
+                self._end(pack, indices[~waits])
+
+    def _wait(self, batch: InputBatch, group: Sequence[Noted]) -> None:
+        self._waiting.setdefault(batch, []).extend(group)
+        for pack, rows in group if self._has_state else ():
+            batch.note_effects(_without_identity(batch, pack.places_of(rows)))
+
+    def _end_all(self, group: Iterable[Noted]) -> None:
+        for pack, rows in group:
+            self._end(pack, rows)
+
+    def _end(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
+        """Ends tuples of which nothing is open; acks of the task's own inputs are sent with this flush."""
+        batch = pack.batch
+        if isinstance(batch, ChainedBatch):
+            if batch.is_counted:
+                batch.count_open(pack.places_of(rows), -1)
+        elif batch.is_tracked:
+            self._add_acks(pack, rows)
+        if isinstance(rows, range):
+            pack.settled[rows.start : rows.stop] = bytes([DONE]) * len(rows)
+        elif len(rows) == 1:
+            pack.settled[rows[0]] = DONE
+        else:
+            np.frombuffer(pack.settled, np.uint8)[rows] = DONE
+        self._close(pack, len(rows))
+
+    def _add_acks(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
+        """Adds the places of acked tuples to the next ack batch; the trees of failed tuples have failed."""
+        acked, batch, settled = self._outbox.acked, pack.batch, pack.settled
+        if len(rows) == 1 and pack.starts is None:
+            if settled[rows[0]] == ACKED:
+                acked.add(batch, pack.first + int(rows[0]))
+            return
+        is_acked = np.frombuffer(settled, np.uint8)[np.asarray(rows, np.intp)] == ACKED
+        if isinstance(rows, range) and pack.starts is None and is_acked.all():
+            acked.add_range(batch, range(pack.first + rows.start, pack.first + rows.stop))
+        else:
+            acked.add_all(batch, pack.places_of(np.asarray(rows, np.intp)[is_acked]))
+
+    def _ack_rows(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
+        if isinstance(rows, range):
+            pack.settled[rows.start : rows.stop] = bytes([ACKED]) * len(rows)
+        else:
+            np.frombuffer(pack.settled, np.uint8)[rows] = ACKED
+        self._noted.append(Noted(pack, rows))
+        self._counters.acked += len(rows)
+
+    def _note(self, pack: InputPack, index: int) -> None:
+        noted = self._noted
+        if noted and noted[-1].pack is pack and noted[-1].rows.__class__ is list:
+            noted[-1].rows.append(index)
+        else:
+            noted.append(Noted(pack, [index]))
+
+    def _settle(self, tuple_: Tuple) -> None:
+        if not tuple_.settled:
+            tuple_.pack.settled[tuple_.index] = FAILED
+            self._note(tuple_.pack, tuple_.index)
+
+    def _fail(self, tuple_: Tuple, message: str) -> None:
+        self._timed.pop(tuple_, None)
+        self._counters.count_failed(FailReason.FAILED, message)
+        self._fail_trees(tuple_, self._of_step(message))
+        self._settle(tuple_)
+        self._run_hooks(lambda hook: hook.bolt_fail(tuple_, message))
+
+    def _fail_trees(self, tuple_: Tuple, message: str) -> None:
+        """Fails the trees of a tuple; an edge that no tuple carries keeps them from completing first."""
+        pack, index = tuple_.pack, tuple_.index
+        self._keep_open(pack, index)
+        if pack.settled[index] == ACKED:
+            pack.settled[index] = FAILED  # no ack is sent
+        for root in tuple_.roots:
+            self._outbox.fail(root, message)
+
+    def _keep_open(self, pack: InputPack, index: int) -> None:
+        self._outbox.keep_open((pack.batch, place) for place in pack.places(index))
+
+    def _of_step(self, message: str) -> str:
+        """A message that names the step, unless the writer of the entries does."""
+        is_first = self._outbox.component == self._component
+        return message if is_first else f"{self._component}/{self._task}: {message}"
+
+    def _expect(self, pack: InputPack, indices: Sequence[int], topic: str, tuples: Mapping[int, Tuple]) -> Written:
+        """Counts a record for each of some tuples as open, before it is sent."""
+        self._hold(pack, indices)
+        return Written(self._reports, pack, indices, topic, tuples)
+
+    def _hold(self, pack: InputPack, indices: Sequence[int]) -> None:
+        for index in indices:
+            if places := pack.places(index):
+                for place in places:
+                    self._held.add(pack.batch, place)
+            else:
+                pack.left += 1
+
+    def _release(self, pack: InputPack, indices: Sequence[int]) -> None:
+        for index in indices:
+            if places := pack.places(index):
+                for place in places:
+                    self._released.add(pack.batch, place)
+            else:
+                self._close(pack, 1)
+
+    def _close(self, pack: InputPack, tuples: int) -> None:
+        pack.left -= tuples
+        if not pack.left:
+            self._inputs.end(pack)
+
+    def _note_effects(self, pack: InputPack, indices: Sequence[int]) -> None:
+        """Notes with `exactly_once` that records are effects of the inputs that they are written for."""
+        if self._inputs.has_no_effects or not indices:
+            return
+        if pack.batch.is_tracked:
+            pack.batch.note_effects(pack.places_of(indices))
+        else:
+            self.written += len(indices)
+
+    def _not_written(self, undelivered: Undelivered) -> None:
+        tuple_, topic, error, message = undelivered
+        self._counters.undelivered += 1
+        failure = f"a record for topic {topic} was not delivered: {error}"
+        logger.error("%s/%d: %s", self._component, self._task, failure)
+        # An untracked input was committed before: a record of it is lost, and must not be sent twice.
+        if not tuple_.settled or (self._is_tracked and tuple_.pack.settled[tuple_.index] != FAILED):
+            self._fail(tuple_, failure)
+        if self._is_tracked and message is not None and is_refused(error):
+            # Each replay would end like this one.
+            self._outbox.acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
+
+
+def as_text(message: str | BaseException) -> str:
+    """A reason as text; of an exception its type and text."""
+    return describe(message) if isinstance(message, BaseException) else text_of(message)
+
+
+def _batch_of(noted: Noted) -> InputBatch:
+    return noted.pack.batch
+
+
+def _without_identity(batch: InputBatch, places: Rows) -> Rows:
+    """The places of tuples without an identity: if they were read again, a state would change again."""
+    if not batch.is_identified:
+        return places
+    without: Rows = places[batch.positions[places] == np.uint64(NO_POSITION)]
+    return without

@@ -1,0 +1,226 @@
+"""A step of a task: a bolt, the inputs that wait for it, and their settlement."""
+
+import math
+from collections import deque
+from itertools import chain
+from operator import length_hint
+from typing import Any, Final
+
+from kafka_clients.repeated_lines import get_logger
+from spout_sdk.api.context import TaskId
+from spout_sdk.api.topology import Topology
+from spout_sdk.api.tuples import Tuple
+from spout_sdk.bolts.arrow_collector import ArrowInput
+from spout_sdk.bolts.batch_size import BatchSize
+from spout_sdk.bolts.chain_reader import ChainReader
+from spout_sdk.bolts.executor import Executor
+from spout_sdk.bolts.settlement import Settlement
+from spout_sdk.emitting.open_inputs import OpenInputs
+from spout_sdk.emitting.open_pack import OpenPack
+from spout_sdk.emitting.outbox import Outbox
+from spout_sdk.emitting.task import Task
+from spout_sdk.errors import ComponentError
+from spout_sdk.records import TaskEnvironment
+from tuple_tree.components import BoltManifest
+
+# The counter of inputs that were neither acked nor failed in time, and so were settled.
+EXPIRED_INPUTS: Final = "expired inputs"
+_MOST_WAITING: Final = 10_000  # tuples that wait for one bolt; if a call emits more, they are executed during the call
+
+Read = list[Tuple] | ArrowInput
+
+
+class Step(Task):
+    """A bolt in a task, whose outbox it uses: the first step takes records, each other what the step before it emits.
+
+    Args:
+        outbox: of the task.
+        inputs: its open inputs; `InputOffsets` for the first step of a bolt's task.
+        root: the component that the task belongs to, for a step that takes what another one emits.
+        receives_columns: whether its inputs come as columns without a conversion.
+
+    Attributes:
+        id: its component and task.
+        is_running: whether `run` runs.
+        failure: raised by a call that was made during a call of the step before.
+    """
+
+    _logger = get_logger("spout_sdk.bolt")
+
+    def __init__(
+        self,
+        topology: Topology,
+        component: str,
+        task: int,
+        environment: TaskEnvironment,
+        outbox: Outbox,
+        inputs: OpenInputs,
+        root: str | None = None,
+        *,
+        receives_columns: bool = True,
+    ) -> None:
+        self.outbox, self.inputs = outbox, inputs
+        self.receives_columns = receives_columns
+        super().__init__(topology, component, task, environment)
+        self.id = TaskId(component, task)
+        self.settlement = Settlement(self, inputs)
+        self.bolt = self._make()
+        self.executor = Executor(self.bolt, self, self.settlement)
+        self.adapter = self.executor.adapter
+        declared = topology.manifest.component(component)
+        self._reader: ChainReader | None = None
+        if root is not None and isinstance(declared, BoltManifest):
+            is_columns = self.adapter.takes == "columns"
+            self._reader = ChainReader(self, declared, root, self.settlement, is_columns=is_columns)
+        self._batch_size = BatchSize()
+        self._queue: deque[Read] = deque()
+        self._begun: Any = ()  # an iterator of tuples, or a list or rows for a bolt that takes batches
+        self._queued = 0  # inputs in the queue
+        self.is_running = False
+        self.failure: ComponentError | None = None
+
+    def prepare(self) -> None:
+        """Prepares the bolt; raises `ComponentError` if it raised."""
+        self._add_hooks()
+        self._call("prepare", self.executor.prepare)
+
+    def take(self, pack: OpenPack) -> None:
+        """Receives the tuples of a pack; they wait until `run`."""
+        if self._reader is None:
+            raise AssertionError("the first step takes records")
+        self.add(self._reader.read(pack))
+        if self.waiting >= _MOST_WAITING and not self.is_running:
+            self._run_meanwhile()
+
+    def add(self, read: Read) -> None:
+        """Adds inputs, which wait until `run`."""
+        if read:
+            self._queue.append(read)
+            self._queued += len(read)
+
+    @property
+    def waiting(self) -> int:
+        """How many inputs are not executed; any thread may read it."""
+        return self._queued + length_hint(self._begun)
+
+    @property
+    def wants(self) -> int:
+        """How many inputs should wait before the next call."""
+        return self._batch_size.tuples if self.adapter.takes == "batches" else 1
+
+    def run(self, until: float) -> bool:
+        """Executes waiting inputs until about `until`; returns False if the bolt is not busy and has inputs left.
+
+        Raises:
+            ComponentError: if the bolt raised, and its options or the number of failures end the task.
+        """
+        if self.is_running:
+            return False
+        if self.failure is not None:
+            raise self.failure
+        self.is_running = True
+        try:
+            while self.waiting and not self.adapter.is_busy:
+                if not length_hint(self._begun):
+                    self._begin()
+                if self._execute(until):
+                    return not self.waiting or self.adapter.is_busy
+            return True
+        finally:
+            self.is_running = False
+
+    def settle(self) -> None:
+        self.settlement.settle()
+
+    def tick(self, now: float) -> None:
+        """Handles delivery reports, expires inputs, and executes a tick tuple if one is due."""
+        self.settlement.handle_written()
+        self.settlement.retries.tick(now)
+        if stale := self.inputs.expired(now, self.executor.input_age):
+            self.settlement.expire(stale)
+            self._drop_expired()
+            self.context.count(EXPIRED_INPUTS, len(stale))
+            first = stale[0]
+            where = f"{first.record.topic()}[{first.partition}]"
+            hint = f". Its roots: acker trace --tuple {self.name}@{first.offset}" if self._reader is None else ""
+            text = (
+                "%s: %d inputs of %s were neither acked nor failed for %.0f s, the first at offset %d. Their trees "
+                "have failed, so they are settled; ack or fail each input%s"
+            )
+            self._logger.error(text, self.name, len(stale), where, self.executor.input_age, first.offset, hint)
+        self.executor.tick(now)
+
+    def execute_retries(self, now: float, until: float, *, others_wait: bool = False) -> int:
+        """Executes due retries, as `Executor.execute_retries` does; returns how many calls it made."""
+        return self.executor.execute_retries(now, until, others_wait=others_wait or self.waiting > 0)
+
+    @property
+    def running_inputs(self) -> int:
+        """How many inputs are being executed between two calls, or were passed on and wait for a bolt that runs."""
+        waiting = 0 if self._reader is None or self.adapter.failures.pause else self.waiting
+        return self.adapter.running_inputs + waiting
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether inputs wait, and the bolt can take none now."""
+        return self.waiting > 0 and self.adapter.is_busy
+
+    def cleanup(self) -> None:
+        """Cleans up the bolt, which may still ack."""
+        self._end("cleanup", self.adapter.cleanup)
+
+    def drop_waiting(self) -> None:
+        """Drops waiting inputs, because the task ends; they stay open."""
+        self._queue.clear()
+        self._begun, self._queued = (), 0
+
+    def _begin(self) -> None:
+        """Begins with the next inputs; a bolt that takes batches gets tuples of several packs in a call."""
+        takes, read = self.adapter.takes, self._next()
+        if takes == "tuples":
+            self._begun = iter(read)
+            return
+        if takes == "batches" and isinstance(read, list):
+            size = self._batch_size.tuples
+            while len(read) < size and self._queue:
+                read = [*read, *self._next()]
+        self._begun = read
+
+    def _next(self) -> Read:
+        read = self._queue.popleft()
+        self._queued -= len(read)
+        return read
+
+    def _execute(self, until: float) -> bool:
+        """Executes what is begun until about `until`; returns whether that time has come."""
+        if self.adapter.takes == "tuples":
+            return not self.executor.execute(self._begun, until)
+        batch = self._begun[: 1 if self.adapter.failures.tries_one else self._batch_size.tuples]
+        began = self._clock()
+        self.executor.execute_batch(batch)
+        self._begun = self._begun[len(batch) :]
+        now = self._clock()
+        self._batch_size.executed(len(batch), now - began)
+        return now >= until
+
+    def _run_meanwhile(self) -> None:
+        """Executes the inputs that wait during a call of the step before, which may emit any number of tuples."""
+        try:
+            self.run(math.inf)
+        except ComponentError as error:
+            # Raised later by `run`: the code of the step before may catch exceptions of `emit`.
+            self.failure = self.failure or error
+
+    def _drop_expired(self) -> None:
+        """Drops waiting inputs of expired packs."""
+        takes_columns = self.adapter.takes == "columns"
+        rests: list[Any] = [self._begun] if takes_columns and len(self._begun) else []
+        if not takes_columns:
+            rests.append(list(self._begun))
+        self._begun, left = (), list[Read]()
+        for rest in chain(rests, self._queue):
+            if isinstance(rest, ArrowInput):
+                left += [] if rest.pack.has_expired else [rest]
+            elif kept := [each for each in rest if not each.pack.has_expired]:
+                left.append(kept)
+        self._queue, self._queued = deque(left), sum(map(len, left))
