@@ -60,7 +60,7 @@ class HeadTask(ABC):
         inits_first = spout is not None and manifest.acking and topology.acks_ahead
         self.outbox = Outbox(component, environment, acks, self.next_id, sends_inits_first=inits_first)
         self.steps: list[Step] = []
-        self._behind: list[Step] = []  # those that receive what another step or the spout emits
+        self._behind: list[Step] = []  # they receive what another step or the spout emits
         self.outbox.steps = self.steps
         self._since: float | None = None  # when data was first found buffered after the last flush
 
@@ -108,7 +108,7 @@ class HeadTask(ABC):
 
     @property
     def _members(self) -> Sequence[Task]:
-        """What emits and sends dead letters."""
+        """The parts of the task that emit and send dead letters."""
         return self.steps
 
     @property

@@ -313,7 +313,7 @@ class Settlement:
             self._release(pack, indices)
 
     def settle(self) -> None:
-        """Ends the inputs that are acked or failed, and of which nothing is open.
+        """Ends the inputs that are acked or failed, if nothing is open that was made of them.
 
         A flush calls it when no tuple is buffered for a step behind, and for the steps behind first: an input that the
         task has read ends only after all that was made of it is counted.
@@ -337,7 +337,7 @@ class Settlement:
                 pack.batch.is_counted = True
 
     def _end_ready(self, batch: InputBatch, group: Sequence[Noted]) -> None:
-        """Ends those of some inputs of a batch of which nothing is open; the others wait."""
+        """Ends inputs of a batch, if nothing is open that was made of them; the others wait."""
         if len(group) > 1 and all(len(rows) == 1 and pack.starts is None for pack, rows in group):
             # Records of one tuple each: looked at together.
             waits = batch.has_open([pack.first + int(rows[0]) for pack, rows in group])
@@ -369,7 +369,7 @@ class Settlement:
             self._end(pack, rows)
 
     def _end(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
-        """Ends tuples of which nothing is open; acks of the task's own inputs are sent with this flush."""
+        """Ends tuples; acks of the task's own inputs are sent with this flush."""
         batch = pack.batch
         if isinstance(batch, ChainedBatch):
             if batch.is_counted:

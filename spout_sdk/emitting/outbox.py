@@ -193,9 +193,9 @@ class Outbox:
     def flush(self) -> None:
         """Sends everything. This order is the guarantee.
 
-        Tuples for steps of this task are passed on, and counted as open; then inputs of which nothing is open are done.
-        All edges of what leaves the task join their inputs before the vals of inits and acks are computed, and tuples
-        are sent before the acks of their inputs.
+        Tuples for steps of this task are passed on, and counted as open; then inputs are done, if nothing is open that
+        was made of them. All edges of what leaves the task join their inputs before the vals of inits and acks are
+        computed, and tuples are sent before the acks of their inputs.
         """
         self.handle_reports()
         self.pass_on()
