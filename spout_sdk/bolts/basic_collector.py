@@ -10,6 +10,7 @@ from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
 from spout_sdk.bolts.collectors import OutputCollector, places_of
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emitter import Emitter
+from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.outbox import Joined
 from spout_sdk.emitting.task import Task
 from tuple_tree.input_batch import InputBatch
@@ -31,9 +32,11 @@ class BasicCollector(Emitter):
         # The place in a batch that the next tuples are anchored to.
         self._batch: InputBatch | Joined = NO_TREES
         self._place = 0
-        # The plan of the default stream, if one task receives all of its tuples.
+        # The pack of the default stream, if one task receives all of its tuples.
         plan = self._plans.get(DEFAULT_STREAM)
-        self._only = plan if plan is not None and plan.only is not None and not self._is_numbered else None
+        self._pack: OpenPack | None = None
+        if plan is not None and plan.only is not None and not self._is_numbered:
+            (self._pack,), self._is_row = plan.only, plan.is_row
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
         """Sends a tuple, anchored to the input, to every subscriber of a stream.
@@ -45,15 +48,21 @@ class BasicCollector(Emitter):
         Raises:
             EmitError: if the stream is unknown or direct, or the values do not fit it; nothing was sent then.
         """
-        plan = self._only
-        if plan is not None and stream is DEFAULT_STREAM and values.__class__ is tuple and not self._hooks:
+        pack = self._pack
+        if (
+            pack is not None
+            and pack.batch is self._batch
+            and stream is DEFAULT_STREAM
+            and values.__class__ is tuple
+            and not self._hooks
+            and len(rows := pack.rows) < pack.limit
+            and self._is_row(values)
+        ):
             # The most frequent case, without further calls.
-            (pack,), is_row = plan.only, plan.is_row  # type: ignore[misc]
-            if pack.batch is self._batch and is_row(values) and len(rows := pack.rows) < pack.limit:
-                rows.append(values)
-                pack.places.append(self._place)
-                self._counters.emitted += 1
-                return
+            rows.append(values)
+            pack.places.append(self._place)
+            self._counters.emitted += 1
+            return
         packs = self._emit(values, stream, self._batch, self._place)
         if self._hooks:
             self._call_hooks(values, stream, packs, () if self.input is None else (self.input,))

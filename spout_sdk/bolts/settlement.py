@@ -69,6 +69,8 @@ class Settlement:
         self._has_state = getattr(self._manifest.component(self._component), "state", None) is not None
         self._timed: dict[Tuple, float] = {}
         self._noted: list[Noted] = []  # acked or failed since the last `settle`
+        self._last: InputPack | None = None  # the pack of the last of these, if its tuples were noted one by one
+        self._last_rows: list[int] = []
         self._waiting: dict[InputBatch, list[Noted]] = {}  # acked or failed before, and something is open
         self._received: list[InputPack] = []  # from the step before since the last `settle`
         self._reports = DeliveryReports()
@@ -89,14 +91,17 @@ class Settlement:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
         pack, index = tuple_.pack, tuple_.index
-        if pack.offset == NO_OFFSET:
-            return
         if pack.settled[index]:
-            if pack.has_expired:
+            if pack.has_expired or pack.offset == NO_OFFSET:
                 return
             raise pack.already_done("ack")
+        if pack.offset == NO_OFFSET:
+            return
         pack.settled[index] = ACKED
-        self._note(pack, index)
+        if pack is self._last:
+            self._last_rows.append(index)
+        else:
+            self._note(pack, index)
         self._counters.acked += 1
         if self._timed and tuple_ in self._timed:
             self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
@@ -321,7 +326,7 @@ class Settlement:
         for runs, change in ((self._held, 1), (self._released, -1)):
             for batch, places in runs.take():
                 batch.count_open(places, change)
-        noted, self._noted = self._noted, []
+        noted, self._noted, self._last = self._noted, [], None
         for batch in [each for each in self._waiting if each.take_released()]:
             self._end_ready(batch, self._waiting.pop(batch))
         for batch, group in groupby(noted, key=_batch_of):
@@ -402,15 +407,16 @@ class Settlement:
             pack.settled[rows.start : rows.stop] = bytes([ACKED]) * len(rows)
         else:
             np.frombuffer(pack.settled, np.uint8)[rows] = ACKED
+        self._last = None
         self._noted.append(Noted(pack, rows))
         self._counters.acked += len(rows)
 
     def _note(self, pack: InputPack, index: int) -> None:
-        noted = self._noted
-        if noted and noted[-1].pack is pack and noted[-1].rows.__class__ is list:
-            noted[-1].rows.append(index)
+        if pack is self._last:
+            self._last_rows.append(index)
         else:
-            noted.append(Noted(pack, [index]))
+            self._last, self._last_rows = pack, [index]
+            self._noted.append(Noted(pack, self._last_rows))
 
     def _settle(self, tuple_: Tuple) -> None:
         if not tuple_.settled:
