@@ -15,7 +15,7 @@ _SPOUTS: Final = f"{_TREES}::test_a_message_is_complete_when_chained_bolts_have_
 _EFFECTS: Final = "tests/unit/sdk/chains/test_chain_effects.py"
 
 
-@mutant("chains", _SPOUTS)
+@mutant("chains", _BOLTS)
 @replaces(Outbox, "flush")
 def an_input_is_done_before_its_tuples_are_passed_on(original: Any, outbox: Outbox) -> Any:
     for step in reversed(outbox.steps):

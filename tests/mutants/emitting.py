@@ -44,7 +44,7 @@ def several_anchors_in_a_tree_each_get_the_edge(patches: Patches) -> None:
     @patches.wrap(InputBatch, "join")
     def join(original: Any, batch: InputBatch, places: Any, edges: Any) -> None:
         original(batch, places, edges)
-        for at, edge in zip(places.tolist(), edges, strict=True):
+        for at, edge in zip(np.asarray(places).tolist(), edges, strict=True):
             for other, place in others[id(batch), at][1:]:
                 original(other, [place], edge)
 

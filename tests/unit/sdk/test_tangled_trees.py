@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from spout_sdk import Topology, TopologyBuilder
+from spout_sdk.bolts.step import Step
 from spout_sdk.testing import MemoryRecord, SimulatedCluster, clients
 from tests.packs import tuples_of
 from tests.seeds import each_seed
@@ -32,6 +33,15 @@ from tuple_tree.messages import decode_ack_batch
 @pytest.fixture(autouse=True)
 def _trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MemoryProducer", TroubledProducer)
+    executed = Step.run
+
+    def run_and_flush(step: Step, until: float) -> bool:
+        is_executed = executed(step, until)
+        if Here.world.chance.random() < 0.1:  # the time of a turn ends between two steps
+            step.outbox.flush()
+        return is_executed
+
+    monkeypatch.setattr(Step, "run", run_and_flush)
 
 
 class Tangle(TopologyBuilder):
