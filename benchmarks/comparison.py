@@ -30,6 +30,8 @@ from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS
 
 LAST: Final = 0.9  # share of a round with which its steady part ends, unless more than the rest is under way at a time
 _UNITS: Final = {"lines": "tuple", "clicks": "click"}  # of the figures, by what a round is given
+# Kafka's default: all workers of a round come into the first generation of a group, and no task moves while they start.
+_BROKER: Final = {"group.initial.rebalance.delay.ms": "3000"}
 PARTITIONS: Final = 2  # of each topic of the peers, of the source and of the sink
 
 
@@ -266,7 +268,7 @@ def compare(
         raise BenchmarkError(f"this machine has not all of the cores {given.cores}: choose others with --cores")
     with (
         tempfile.TemporaryDirectory(prefix=f"{name}-", ignore_cleanup_errors=True) as directory,
-        broker(data_dir=Path(directory)) as topics,
+        broker(_BROKER, data_dir=Path(directory)) as topics,
     ):
         logs, runs, counts = Path(directory), {}, dict[str, int]()
         for each in chosen:
