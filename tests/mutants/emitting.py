@@ -205,12 +205,12 @@ register(
                 lambda original, pack, new_seed: original(pack, lambda: hash((pack.topic, pack.task)) % 2**64),
             ),
         },
-        f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[basic]": {
+        f"{_SDK}/test_identities.py::test_each_attempt_has_the_same_identities[basic]": {
             "identities: all tuples of an input have one path": wrapped(
                 InputBatch, "identities", lambda original, batch, places, numbers: original(batch, places, numbers * 0)
             ),
         },
-        f"{_SDK}/test_identities.py::test_a_retried_input_emits_the_same_identities[by_hand]": {
+        f"{_SDK}/test_identities.py::test_each_attempt_has_the_same_identities[by_hand]": {
             "identities: what a retry emits is counted behind what was emitted before": fixed(
                 InputBatch, "begin_again"
             ),

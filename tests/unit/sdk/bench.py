@@ -47,6 +47,7 @@ class Sent:
     value: bytes | None
     headers: list[tuple[str, Any]]
     on_delivery: Callable[[Any, Any], object] | None
+    delivered_at: int | None = None  # how many records had been sent when its delivery was reported
 
     @property
     def header(self) -> dict[str, Any]:
@@ -134,13 +135,16 @@ class HoldingProducer(clients.MemoryProducer):
         if self.sent.refuses is not None and ".tuples." not in topic:
             refused, self.sent.refuses = self.sent.refuses, None
             raise KafkaException(refused)
+        record = Sent(topic, partition, key, value, [*(headers or [])], on_delivery)
+
+        def report(*given: Any) -> None:
+            if not is_held:
+                record.delivered_at = len(self.sent.all)
+                on_delivery(*given)
+
         is_held = self.sent.holds_back and ".tuples." not in topic
-        super().produce(topic, value, key, partition, _no_report if is_held else on_delivery, headers=headers)
-        self.sent.all.append(Sent(topic, partition, key, value, [*(headers or [])], on_delivery))
-
-
-def _no_report(*_: Any) -> None:
-    """The test reports."""
+        super().produce(topic, value, key, partition, on_delivery and report, headers=headers)
+        self.sent.all.append(record)
 
 
 def entries_of(batch: AckBatch) -> Iterator[tuple[int, int]]:
@@ -259,6 +263,11 @@ class BenchTask:
     def flush(self) -> None:
         """Lets it work until it is idle; nothing is buffered then."""
         self.bench.cluster.run_until_idle()
+
+    def handle(self, record: MemoryRecord) -> None:
+        """Lets it read a record, of notices for instance."""
+        self.bench.cluster.broker.append(record.topic(), record.partition(), None, record.value(), None)
+        self.flush()
 
     @property
     def stats(self) -> Stats:

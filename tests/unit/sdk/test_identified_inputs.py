@@ -1,17 +1,16 @@
 """Inputs of a bolt that leads to a state: what is emitted for several of them, and their dead letters."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from spout_sdk import ArrowBolt, ArrowCollector, KafkaSpout, OutputCollector, TopologyBuilder, Tuple
 from spout_sdk.testing import MemoryRecord
-from tests.components import ByHand, Sink
+from tests.components import ByHand
 from tests.packs import anchor_headers, edges_in, packed, under_seed
-from tests.unit.sdk.identity_rig import WORD, with_state
-from tests.unit.sdk.memory import Bench, execute
+from tests.unit.sdk.bench import Bench, BenchTask
+from tests.unit.sdk.test_identities import WORD, Count
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.edges import mix
 from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumns, source_hash
@@ -19,7 +18,7 @@ from tuple_tree.identities import IDENTITIES_HEADER, NO_POSITION, IdentityColumn
 NO_IDENTITY = (NO_POSITION, 0)
 
 
-def in_the_middle(work: Any, **options: Any) -> tuple[Bench, Any]:
+def in_the_middle(work: Any, **options: Any) -> tuple[Bench, BenchTask]:
     """The task of an Arrow bolt, or of a bolt by hand, which `work`s, in front of a state."""
 
     class Tuples(ByHand):
@@ -32,15 +31,19 @@ def in_the_middle(work: Any, **options: Any) -> tuple[Bench, Any]:
         streams = (WORD,)
 
         def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
-            work(batch, collector)
+            work(batch, collector) if len(batch) > 2 else collector.ack()
 
     builder = TopologyBuilder("t")
     builder.set_spout("lines", KafkaSpout("source"))
     is_columns = "batch" in work.__code__.co_varnames
     builder.set_bolt("split", Columns if is_columns else Tuples, **options).shuffle_grouping("lines")
-    builder.set_bolt("count", Sink).fields_grouping("split", "word")
-    bench = Bench(with_state(builder.build(), "count"), pack_tuples=100)
-    return bench, bench.bolt("split")
+    builder.set_bolt("count", Count).fields_grouping("split", "word")
+    bench = Bench(builder.build(), pack_tuples=100)
+    task = bench.bolt("split")
+    if is_columns:  # the first batches are small
+        bench.pack("split", [("a",)] * 3, [{}] * 3)
+        task.flush()
+    return bench, task
 
 
 def fed(bench: Bench, *roots: tuple[int, ...], positions: Sequence[int], paths: Sequence[int]) -> MemoryRecord:
@@ -81,7 +84,7 @@ def test_only_tuples_for_one_input_have_an_identity() -> None:
             collector.ack_all(held)
 
     bench, task = in_the_middle(work)
-    execute(task, fed(bench, (1,), (1,), (2, 3), (), positions=[7, 7, NO_POSITION, NO_POSITION], paths=[5, 6, 0, 0]))
+    fed(bench, (1,), (1,), (2, 3), (), positions=[7, 7, NO_POSITION, NO_POSITION], paths=[5, 6, 0, 0])
     task.flush()
     (one, other) = at_split(5), at_split(6)
     # The first two are in one tree, and yet their order may be another one in a replay.
@@ -100,10 +103,7 @@ def test_columns_may_have_inputs_of_several_trees_or_none() -> None:
         collector.ack()
 
     bench, task = in_the_middle(work)
-    record = fed(bench, (1,), (2, 3), (), (4,), positions=[7, NO_POSITION, NO_POSITION, 8], paths=[5, 0, 0, 5])
-    rows = task.read(record)
-    task.first.drop_waiting()
-    task.first.executor.execute_batch(rows)
+    fed(bench, (1,), (2, 3), (), (4,), positions=[7, NO_POSITION, NO_POSITION, 8], paths=[5, 0, 0, 5])
     task.flush()
     base = at_split(5)
     assert identities_sent(bench) == [
@@ -119,7 +119,7 @@ def test_the_dead_letter_of_one_tuple_has_its_identity() -> None:
             raise ValueError("refused")
 
     bench, task = in_the_middle(work, on_exception="dead_letter")
-    execute(task, fed(bench, (1,), (2,), positions=[7, 8], paths=[0, 9]))
+    fed(bench, (1,), (2,), positions=[7, 8], paths=[0, 9])
     task.flush()
     (letter,) = bench.sink.to(".dead-letters")
     columns = IdentityColumns.read(letter.header[IDENTITIES_HEADER], 1)
@@ -132,18 +132,10 @@ def test_a_record_whose_identities_do_not_fit_is_rejected() -> None:
         raise AssertionError(tuple_)
 
     bench, task = in_the_middle(work)
-    record = fed(bench, (1,), (2,), positions=[7, 8], paths=[0, 9])
-    headers = [(name, value) for name, value in record.headers_ or () if name != IDENTITIES_HEADER]
-    headers.append((IDENTITIES_HEADER, bytes(24)))
-    execute(task, bench.raw("split", record.value(), headers))
+    payload = packed(bench.topology.manifest.stream("lines", "default"), ("1",), ("2",))
+    headers = [*anchor_headers(under_seed((1, 2))), (IDENTITIES_HEADER, bytes(24)), (SOURCE_HEADER, b"lines/default")]
+    bench.raw("split", payload, headers)
     task.flush()
     (letter,) = bench.sink.to(".dead-letters")
     assert letter.header["dead-letter.reason"] == b"ragged-identities"
     assert set(bench.sink.failed()) == {1, 2}
-    # A bolt that needs no identities does not read the header.
-    bench, _ = in_the_middle(work)
-    components = (each.model_copy(update={"state": None}) for each in bench.topology.manifest.components)
-    manifest = bench.topology.manifest.model_copy(update={"components": tuple(components)})
-    bench.topology = replace(bench.topology, manifest=manifest)
-    (tuple_, _) = bench.bolt("split").read(bench.raw("split", record.value(), headers))
-    assert not tuple_.pack.batch.is_identified

@@ -25,7 +25,7 @@ from spout_sdk import (
 from spout_sdk.bolts import retries
 from spout_sdk.testing import SimulatedCluster
 from tests.components import InBatches, Sink, Split, source
-from tests.unit.sdk.bolt_rig import Manual
+from tests.unit.sdk.bench import Manual
 
 SECONDS = RetryPolicy(initial_delay=1.0, delay_period=1.0, max_delay=60.0)
 WORD = (declare({"word": str}),)

@@ -1,6 +1,5 @@
 """A spout's task, driven call by call without Kafka; the contract in memory shows the plain cases."""
 
-import random
 from collections import deque
 from typing import Any
 
@@ -16,13 +15,12 @@ from spout_sdk import (
     TopologyBuilder,
     declare,
 )
-from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.errors import UnsupportedVersionError
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.components import Sink
 from tests.notices import notice_bytes
-from tests.unit.sdk.memory import Bench, LogSink, Sent
+from tests.unit.sdk.bench import Bench, BenchTask, Sent
 
 
 class Scripted(Spout):
@@ -54,7 +52,7 @@ class Scripted(Spout):
         self.closed = True
 
 
-def rig(*, max_pending: int = 10, pack_tuples: int = 1) -> tuple[Bench, SpoutTask, Any]:
+def rig(*, max_pending: int = 10, pack_tuples: int = 1) -> tuple[Bench, BenchTask, Any]:
     builder = TopologyBuilder(
         "words", ack_partitions=3, message_timeout=2, max_tree_age=8, max_spout_pending=max_pending
     )
@@ -63,7 +61,7 @@ def rig(*, max_pending: int = 10, pack_tuples: int = 1) -> tuple[Bench, SpoutTas
     builder.set_bolt("other", Sink).fields_grouping("lines", "word")
     bench = Bench(builder.build(), pack_tuples=pack_tuples)
     task = bench.spout("lines", 1)
-    return bench, task, task.spout
+    return bench, task, bench.cluster.spout("lines", 1)
 
 
 def notice(acked: tuple[int, ...] = (), failed: dict[int, tuple[FailReason, str]] | None = None) -> MemoryRecord:
@@ -77,7 +75,6 @@ def root_of(sent: Sent) -> int:
 
 def emit(task: SpoutTask, spout: Any, *todo: tuple[tuple[Any, ...], Any]) -> None:
     spout.todo.extend(todo)
-    assert task.emit(100)
     task.flush()
 
 
@@ -90,34 +87,22 @@ def test_each_message_has_exactly_one_outcome() -> None:
     task.handle(notice((one, two), {one: (FailReason.TIMEOUT, ""), three: (FailReason.TOO_OLD, "")}))
     failed = Failure(FailReason.FAILED, "no room")
     assert spout.outcomes == [("m1", None), ("m2", failed), ("m3", Failure(FailReason.TOO_OLD))]
-    assert (bench.counters.acked, bench.counters.failed) == (1, {"failed": 1, "too_old": 1})
-    assert (bench.counters.ignored_notices, task.pending) == (4, 0)
-    assert bench.counters.complete_latency.quantile(0.5) == pytest.approx(0.25, rel=0.125)
+    assert (task.stats.acked, task.stats.failed) == (1, {"failed": 1, "too_old": 1})
+    assert (task.stats.ignored_notices, task.stats.pending) == (4, 0)
+    assert task.stats.complete_latency.quantile(0.5) == pytest.approx(0.25, rel=0.125)
 
 
 def test_only_tracked_tuples_are_limited_and_the_time_at_the_limit_is_counted() -> None:
     bench, task, spout = rig(max_pending=3)
     spout.todo.extend(((str(n),), None if n < 10 else n) for n in range(20))
-    assert task.emit(100)
-    assert (len(spout.todo), task.pending, task.is_throttled) == (7, 3, True)
+    task.flush()
+    assert (len(spout.todo), task.stats.pending) == (7, 3)
     for _ in range(5):
         bench.clock.advance(1.0)
-        assert not task.emit(100)
-    assert bench.counters.throttled_seconds == pytest.approx(5.0)
-    task.flush()
+        task.flush()
+    assert task.stats.throttled_seconds == pytest.approx(5.0)
     task.handle(notice((root_of(bench.sink.tuples[-1]),)))
-    assert task.emit(100)
-    assert (len(spout.todo), task.pending) == (6, 3)
-
-
-def test_what_is_buffered_lingers_for_five_milliseconds() -> None:
-    bench, task, spout = rig(pack_tuples=1_000)
-    task.tick(10.0)
-    for now, batches in ((20.0, 0), (20.0 + LINGER_SECONDS * 0.9, 0), (20.0 + LINGER_SECONDS * 1.1, 1)):
-        spout.todo.append((("a",), now))
-        task.emit(1)
-        task.tick(now)
-        assert (len(bench.sink.tuples), len(bench.sink.batches)) == (3 * batches, batches)
+    assert (len(spout.todo), task.stats.pending) == (6, 3)
 
 
 def test_a_message_without_an_outcome_is_lost_and_a_late_outcome_ignored() -> None:
@@ -125,13 +110,15 @@ def test_a_message_without_an_outcome_is_lost_and_a_late_outcome_ignored() -> No
     emit(task, spout, (("a",), "m"))
     # The largest tree age is 8 s, the margin a message timeout of 2 s.
     for _ in range(2):
-        task.tick(bench.clock.advance(4.95))
+        bench.clock.advance(4.95)
+        task.flush()
     assert spout.outcomes == []
     for _ in range(2):
-        task.tick(bench.clock.advance(5.1))
-    assert (spout.outcomes, bench.counters.failed) == ([("m", Failure(FailReason.LOST))], {"lost": 1})
+        bench.clock.advance(5.1)
+        task.flush()
+    assert (spout.outcomes, task.stats.failed) == ([("m", Failure(FailReason.LOST))], {"lost": 1})
     task.handle(notice((root_of(bench.sink.tuples[0]),)))
-    assert (len(spout.outcomes), bench.counters.ignored_notices) == (1, 1)
+    assert (len(spout.outcomes), task.stats.ignored_notices) == (1, 1)
 
 
 def test_an_unreadable_notice_is_a_dead_letter() -> None:
@@ -139,9 +126,9 @@ def test_an_unreadable_notice_is_a_dead_letter() -> None:
     task.handle(MemoryRecord("words.notices.lines", 1, 4, b"garbage"))
     (letter,) = bench.sink.to(".dead-letters")
     assert (letter.value, letter.header["dead-letter.reason"]) == (b"garbage", b"not-avro")
-    with pytest.raises(UnsupportedVersionError, match=r"lines\[1\] offset 5 cannot be read: .* upgrade the reader"):
+    with pytest.raises(UnsupportedVersionError, match=r"lines\[1\] offset 1 cannot be read: .* upgrade the reader"):
         task.handle(MemoryRecord("words.notices.lines", 1, 5, b"\xc3\x01another-" + bytes(50)))
-    assert (bench.counters.dead_letters, spout.outcomes) == (1, [])
+    assert (task.stats.dead_letters, spout.outcomes) == (1, [])
 
 
 @pytest.mark.parametrize("method", ["ack", "fail", "next_tuple"])
@@ -149,12 +136,10 @@ def test_a_spout_that_raises_stops_its_process(method: str) -> None:
     bench, task, spout = rig()
     emit(task, spout, (("a",), "bad"))
     root = root_of(bench.sink.tuples[0])
-    spout.todo.append((([],), "m"))
+    spout.todo.extend([(([],), "m")] if method == "next_tuple" else [])
     record = notice((root,)) if method == "ack" else notice((), {root: (FailReason.TIMEOUT, "")})
     with pytest.raises(ComponentError, match=rf"lines/1 stopped: {method}\(\) raised"):
-        task.emit(1) if method == "next_tuple" else task.handle(record)
-    task.close()
-    assert spout.closed
+        task.flush() if method == "next_tuple" else task.handle(record)
 
 
 @pytest.mark.parametrize("grouping", ["shuffle", "all"])
@@ -164,12 +149,15 @@ def test_no_tuple_is_sent_before_the_init_of_its_tree_if_a_bolt_acks_ahead(group
     builder.set_spout("lines", Scripted)
     spark = builder.set_bolt("spark", lambda rows: rows, external=True, tasks=3)
     spark.shuffle_grouping("lines") if grouping == "shuffle" else spark.all_grouping("lines")
-    sink = LogSink(random.Random(1), inits_first=True)
-    task = Bench(builder.build(), sink=sink, pack_tuples=1_000).spout("lines", 0)
+    bench = Bench(builder.build(), pack_tuples=1_000)
+    task = bench.spout("lines")
     # More than an ack batch and a pack hold, and a part that only lingers.
-    task.spout.todo.extend(((str(number),), number) for number in range(10_010))
-    task.emit(20_000)
+    bench.cluster.spout("lines").todo.extend(((str(number),), number) for number in range(5_010))
     task.flush()
-    assert len(sink.checksums()) == 10_010
-    assert sink.checksums() == sink.edges(), "an init has the edges of all deliveries"
-    assert sum(len(sent.edges) for sent in sink.tuples) == (10_010 if grouping == "shuffle" else 30_030)
+    begun_at = {root: sent.delivered_at for sent in bench.sink.to(".acks") for root in sent.batch.init_roots.tolist()}
+    assert len(begun_at) == 5_010
+    for at, sent in enumerate(bench.sink.all):
+        if ".tuples." in sent.topic:
+            assert all((begun_at[root] or 10**9) <= at for root in sent.edges), "sent before its init is delivered"
+    assert bench.sink.checksums() == bench.sink.edges(), "an init has the edges of all deliveries"
+    assert sum(len(sent.edges) for sent in bench.sink.tuples) == (5_010 if grouping == "shuffle" else 15_030)
