@@ -16,7 +16,6 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.errors import UnsupportedVersionError
-from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.testing import MemoryRecord
 from tests.components import Sink
 from tests.notices import notice_bytes
@@ -73,7 +72,7 @@ def root_of(sent: Sent) -> int:
     return root
 
 
-def emit(task: SpoutTask, spout: Any, *todo: tuple[tuple[Any, ...], Any]) -> None:
+def emit(task: BenchTask, spout: Any, *todo: tuple[tuple[Any, ...], Any]) -> None:
     spout.todo.extend(todo)
     task.flush()
 
