@@ -16,7 +16,7 @@ from spout_sdk.runtime.task_loop import ComponentProcess
 from spout_sdk.testing import MemoryRecord
 from tests.components import ByHand, InBatches, Sink
 from tests.packs import anchor_headers, under_seed
-from tests.unit.sdk.bolt_rig import Lines
+from tests.unit.sdk.bench import Lines
 from tests.unit.sdk.memory import Bench, MemorySink, Sent
 from tuple_tree.manifest import Guarantee
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec

@@ -12,7 +12,6 @@ from spout_sdk.api.topology import Topology
 from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.emitting.input_offsets import InputOffsets
-from spout_sdk.errors import BrokerError
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.records import Delivered, Headers, MadeRecord, Sending, TaskEnvironment
 from spout_sdk.spouts.spout_task import SpoutTask
@@ -119,59 +118,6 @@ class MemorySink:
             for batch in self.batches
             for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True)
         }
-
-
-class LogSink(MemorySink):
-    """Keeps all records in the order of their sends; delivery reports are served in the middle of later sends.
-
-    A share of the tuples is `lost`, which is reported, and a share of the sends of tuples is `refused` by an exception.
-    With `inits_first` it checks that an init is delivered before the tuples of its tree are sent.
-    """
-
-    def __init__(
-        self, chance: random.Random, *, lost: float = 0.0, refused: float = 0.0, inits_first: bool = False
-    ) -> None:
-        super().__init__()
-        self.chance, self.lost, self.refused, self.inits_first = chance, lost, refused, inits_first
-        self.log: list[Sent] = []
-        self.begun: set[int] = set()  # trees whose init is delivered
-        self.refusals = 0
-        self._reports: list[Callable[[], object]] = []
-
-    def send(self, *record: *Sending) -> None:
-        self.serve()
-        if self.chance.random() < self.refused:
-            self.refusals += 1
-            raise BrokerError("the producer cannot continue")
-        sent = Sent(*record)
-        assert not self.inits_first or sent.edges.keys() <= self.begun, "a tuple is sent before the init of its tree"
-        if self.chance.random() < self.lost:
-            self._reports.append(partial(sent.deliver, TimeoutError()))
-        else:
-            self.log.append(sent)
-            self.tuples.append(sent)
-
-    def send_reported(self, *record: *Sending) -> None:
-        self.serve()
-        sent = Sent(*record)
-        self.log.append(sent)
-        self.reported.append(sent)
-        self._reports.append(partial(self._deliver, sent))
-
-    def serve(self, most: int = 3) -> None:
-        """Serves reports, `most` at most."""
-        for _ in range(min(len(self._reports), self.chance.randrange(most + 1))):
-            self._reports.pop(0)()
-
-    def flush_acks(self, _seconds: float) -> int:
-        while self._reports:
-            self._reports.pop(0)()
-        return 0
-
-    def _deliver(self, sent: Sent) -> None:
-        if sent.topic.endswith(".acks"):
-            self.begun.update(sent.batch.init_roots.tolist())
-        sent.deliver()
 
 
 def entries_of(batch: AckBatch) -> Iterator[tuple[int, int]]:

@@ -9,19 +9,31 @@ import pytest
 from confluent_kafka import OFFSET_STORED, Producer
 
 from kafka_clients.client_settings import CLIENT_CLASSES
-from spout_sdk import BasicCollector, Tuple
+from spout_sdk import BasicCollector, TopologyBuilder, Tuple
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, ExecuteWatch, Limits
 from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.testing import MemoryRecord
+from tests.components import Sink
 from tests.packs import under_seed
-from tests.unit.sdk.bolt_rig import Manual, Split, rig
-from tests.unit.sdk.memory import execute
+from tests.unit.sdk.bench import Lines, Manual, Split
+from tests.unit.sdk.memory import Bench, execute, made
 from tuple_tree.messages import AckBatch, decode_ack_batch
 
 INBOX = "words.tuples.split"
 TIMEOUT, TREE_AGE = 30.0, 300.0
+
+
+def rig(bolt: Any = Manual) -> tuple[Bench, Any, Any]:
+    """A bench, a task of a bolt, and the bolt."""
+    bolts: list[Any] = []
+    builder = TopologyBuilder("words", ack_partitions=3)
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("split", made(bolts, bolt), tasks=2).shuffle_grouping("lines")
+    builder.set_bolt("count", Sink).all_grouping("split")
+    bench = Bench(builder.build())
+    return bench, bench.bolt("split", 1), bolts[-1]
 
 
 class Slow(Manual):

@@ -14,7 +14,7 @@ from kafka_clients.librdkafka_bugs import BrokerMonitor
 from spout_sdk import Topology, TopologyBuilder
 from spout_sdk.runtime.share_watch import ShareWatch, shuffled_bolts
 from tests.components import Sink, passing
-from tests.unit.sdk.bolt_rig import Lines
+from tests.unit.sdk.bench import Lines
 from tests.unit.sdk.loop_rig import Rig
 from tests.unit.sdk.memory import Bench
 from tests.unit.sdk.test_task_shares import record

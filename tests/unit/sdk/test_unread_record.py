@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.manifests import bolt, manifest, spout
-from tests.unit.sdk.bolt_rig import Lines
+from tests.unit.sdk.bench import Lines
 from tests.unit.sdk.loop_rig import Consumer, Message, Rig, Works, WorksInBatches
 from tuple_tree.components import Subscription
 from tuple_tree.manifest import Manifest
