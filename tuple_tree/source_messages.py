@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tuple_tree.commit_metadata import Commit
 from tuple_tree.messages import FailReason, Failure
 from tuple_tree.positions import MAX_OFFSET
 from tuple_tree.retry_queues import FREQUENT, HANGING, PROMPT, Due, RetryQueues
@@ -75,6 +76,27 @@ class SourceMessages:
     def open_count(self) -> int:
         """Messages that are open: pending, failed, or waiting for their dead letter or outcome."""
         return sum(each.offsets.open_count for each in self)
+
+    # Progress
+
+    def commits(self, room: int) -> dict[Any, Commit]:
+        """The next commit of each partition, with at most `room` bytes of metadata."""
+        return {each.at: each.next_commit().made(room) for each in self}
+
+    def committed(self) -> None:
+        """The result of the last `commits` is committed."""
+        for each in self:
+            each.committed()
+
+    @property
+    def progress_key(self) -> list[Any]:
+        """A value that changes whenever the result of `commits` changes."""
+        return [each.progress_key for each in self]
+
+    def trim(self) -> None:
+        """Gives back the offsets that were reserved and not emitted."""
+        for each in self:
+            each.trim()
 
     # Events
 

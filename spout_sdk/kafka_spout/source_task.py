@@ -1,7 +1,7 @@
 """The adapter of a `KafkaSpout`: reads ahead, emits new messages, and reads and emits failed messages again."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
@@ -14,12 +14,9 @@ from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout
 from spout_sdk.records import MadeRecord, Record
 from spout_sdk.spouts.adapters import SpoutAdapter, adapter_of
 from spout_sdk.spouts.spout_task import SpoutTask
-from spout_sdk.statistics.stats import NOT_FAILED, MostFailed
-from tuple_tree.commit_metadata import Commit
 from tuple_tree.errors import WireError
 from tuple_tree.messages import Failure
 from tuple_tree.positions import first_position, roots_of_words
-from tuple_tree.process_stats import LARGEST_ERROR
 from tuple_tree.source_messages import AGAIN_SECONDS, SourceMessages
 from tuple_tree.source_partition import OwnedPartition, SourcePartition
 
@@ -32,11 +29,7 @@ _GROWTH_SECONDS: Final = 30.0
 
 @adapter_of.register(KafkaSpout)
 class SourceTask(SpoutAdapter):
-    """The source partitions of one task; it is called in the task's thread.
-
-    Attributes:
-        messages: the messages that are not done.
-    """
+    """The source partitions of one task; it is called in the task's thread."""
 
     calls = READ
     waits = True
@@ -110,7 +103,7 @@ class SourceTask(SpoutAdapter):
         if not self._is_started:
             return
         if self._task.control != "running":
-            self.release()
+            self.messages.trim()
         if self._is_fetching:
             self._take_fetched(now)
         elif wanted := self.messages.next_round(now):
@@ -128,21 +121,6 @@ class SourceTask(SpoutAdapter):
         super().failed(key, failure)
         self.messages.failed(key, failure, self._clock())
 
-    def commits(self, room: int) -> dict[SourcePartition, Commit]:
-        return {each.at: each.next_commit().made(room) for each in self.messages}
-
-    def committed(self) -> None:
-        for each in self.messages:
-            each.committed()
-
-    @property
-    def progress_key(self) -> Any:
-        return [each.progress_key for each in self.messages]
-
-    def release(self) -> None:
-        for each in self.messages:
-            each.trim()
-
     def close(self) -> None:
         try:
             super().close()
@@ -151,23 +129,6 @@ class SourceTask(SpoutAdapter):
                 if (lost := each.lost) is not None:
                     warn_of_lost(self._by, each.at, *lost)
             self._source.close()
-
-    # Statistics
-
-    @property
-    def retrying(self) -> int:
-        if not self._is_replayed:
-            return 0
-        # Messages that have ended, and whose outcomes are not delivered yet, are neither open trees nor emitted again.
-        return max(0, self.messages.open_count - len(self._task.open_trees) - len(self.messages.undelivered))
-
-    @property
-    def most_failed(self) -> MostFailed:
-        if (found := self.messages.most_failed) is None or found[1].last is None:
-            return NOT_FAILED
-        (at, offset), failed, last = self.messages.at(found[0]), found[1], found[1].last
-        why = (last.message or last.reason.word)[:LARGEST_ERROR]
-        return MostFailed(f"{at.at} offset {offset}", failed.failures, why, last.component)
 
     @property
     def lag(self) -> int:

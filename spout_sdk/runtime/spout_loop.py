@@ -74,7 +74,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
 
     def stats(self, stalled: Stalled = NOT_STALLED) -> Stats:
         retrying = sum(task.retrying for task in self.tasks.values())
-        failed = worst_of(task.adapter.most_failed for task in list(self.tasks.values()))
+        failed = worst_of(task.most_failed for task in list(self.tasks.values()))
         control = (self._control_state or "unknown",)
         return replace(super().stats(stalled), control=control, retrying=retrying, most_failed=failed)
 

@@ -3,15 +3,15 @@
 A kind registers its adapter with `adapter_of`, in the module that defines the adapter.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from spout_sdk.api.components import Spout
+from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.errors import TopologyError
-from spout_sdk.statistics.stats import NOT_FAILED, MostFailed
-from tuple_tree.commit_metadata import Commit
 from tuple_tree.messages import Failure
+from tuple_tree.source_messages import SourceMessages
 
 if TYPE_CHECKING:
     from spout_sdk.spouts.spout_task import SpoutTask
@@ -32,6 +32,7 @@ class SpoutAdapter:
     Attributes:
         calls: the largest number of calls of the spout before other tasks have a turn and outcomes are handled.
         waits: whether `wait` returns as soon as there is a message.
+        messages: the messages that are replayed and committed; none of a `Spout`.
 
     Args:
         spout: the instance that the user's factory has made.
@@ -43,6 +44,7 @@ class SpoutAdapter:
     def __init__(self, spout: Any, task: "SpoutTask") -> None:
         self._spout = spout
         self._task = task
+        self.messages = SourceMessages(RetryPolicy().delay)
 
     def open(self) -> None:
         """Calls the spout's `open`."""
@@ -80,31 +82,9 @@ class SpoutAdapter:
         `failure` is that of a tuple of theirs that became a dead letter.
         """
 
-    def commits(self, room: int) -> Mapping[Any, Commit]:  # noqa: ARG002 - of other kinds
-        """The next commits, by topic and partition, each with at most `room` bytes of metadata."""
-        return {}
-
-    def committed(self) -> None:
-        """Called when the result of the last `commits` is committed."""
-
-    @property
-    def progress_key(self) -> Any:
-        """A value that changes whenever the result of `commits` changes."""
-        return None
-
     def failed(self, message_id: Any, failure: Failure) -> None:
         """Calls the spout's `fail` for a message whose tree was not fully processed."""
         self._spout.fail(message_id, failure)
-
-    @property
-    def retrying(self) -> int:
-        """How many messages wait to be emitted again; 0 if the SDK does not replay the messages of this spout."""
-        return 0
-
-    @property
-    def most_failed(self) -> MostFailed:
-        """The message that has failed most often; an empty one if the SDK does not replay the spout's messages."""
-        return NOT_FAILED
 
     def tick(self, now: float) -> None:
         """Does the work that is due at a time of the task's clock."""
@@ -112,9 +92,6 @@ class SpoutAdapter:
     def is_due(self, now: float) -> bool:  # noqa: ARG002 - of other kinds
         """Whether it is known that there is a message to emit now."""
         return False
-
-    def release(self) -> None:
-        """Prepares the last commit; before `close`."""
 
     def close(self) -> None:
         """Calls the spout's `close`."""

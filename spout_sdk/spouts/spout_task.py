@@ -17,12 +17,14 @@ from spout_sdk.spouts.adapters import adapter_of
 from spout_sdk.spouts.pending import Pending, PendingLimit, Tree
 from spout_sdk.spouts.spout_collector import SpoutCollector
 from spout_sdk.spouts.tree_batches import TreeBatches
+from spout_sdk.statistics.stats import NOT_FAILED, MostFailed
 from tuple_tree.commit_metadata import Commit
 from tuple_tree.components import SpoutManifest
 from tuple_tree.control import ControlState
 from tuple_tree.errors import ENDS_PROCESS, VersionError, WireError
 from tuple_tree.messages import FailReason, Failure, SpoutAddress, decode_notice_batch, failed_by_of
 from tuple_tree.names import notices_topic
+from tuple_tree.process_stats import LARGEST_ERROR
 
 # How many message timeouts beyond the largest tree age a tree is kept before it counts as lost.
 LOST_MARGIN_TIMEOUTS: Final = 1
@@ -210,14 +212,14 @@ class SpoutTask(HeadTask, Task):
 
     @property
     def progress_key(self) -> Any:
-        return self.adapter.progress_key, self._ended_trees
+        return self.adapter.messages.progress_key, self._ended_trees
 
     def commits(self, room: int, *, in_transaction: bool) -> Mapping[Any, Commit]:  # noqa: ARG002 - as bolts
-        return self.adapter.commits(room)
+        return self.adapter.messages.commits(room)
 
     def committed(self) -> None:
         """Acks the messages whose trees have ended in the transaction that was committed."""
-        self.adapter.committed()
+        self.adapter.messages.committed()
         ended, self._uncommitted = self._uncommitted, []
         self._ack(ended)
 
@@ -232,7 +234,7 @@ class SpoutTask(HeadTask, Task):
         return None
 
     def release(self) -> None:
-        self.adapter.release()
+        self.adapter.messages.trim()
 
     def close(self) -> None:
         """Closes the spout, after the last commit and the calls of `ack` that follow from it."""
@@ -255,7 +257,19 @@ class SpoutTask(HeadTask, Task):
     @property
     def retrying(self) -> int:
         """Messages that wait to be emitted again."""
-        return self.adapter.retrying
+        # Messages that have ended, and whose outcomes are not delivered yet, are neither open trees nor emitted again.
+        messages = self.adapter.messages
+        return max(0, messages.open_count - len(self.open_trees) - len(messages.undelivered))
+
+    @property
+    def most_failed(self) -> MostFailed:
+        """The message that has failed most often; any thread may read it."""
+        messages = self.adapter.messages
+        if (found := messages.most_failed) is None or (last := found[1].last) is None:
+            return NOT_FAILED
+        partition, offset = messages.at(found[0])
+        why = (last.message or last.reason.word)[:LARGEST_ERROR]
+        return MostFailed(f"{partition.at} offset {offset}", found[1].failures, why, last.component)
 
     @property
     def is_throttled(self) -> bool:

@@ -15,6 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tuple_tree.commit_metadata import LARGEST_METADATA
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.messages import FailReason, Failure
 from tuple_tree.positions import MAX_OFFSET
@@ -46,7 +47,9 @@ class Source(RuleBasedStateMachine):
     @initialize(is_transactional=st.booleans())
     def begin(self, is_transactional: bool) -> None:
         self.is_transactional = is_transactional
-        self.commits: dict[int, tuple[int, str]] = {}
+        # An earlier owner has emitted nothing but messages that fail.
+        made = SourceCommit(DoneSet(0, failures={1: 7, 2: 7, 6: 7, 7: 7, 8: MOST_FAILURES}), 0, 0, 9).made()
+        self.commits: dict[int, tuple[int, str]] = {0: (made.offset, made.metadata)}
         self.owners = 0
         self.used: set[tuple[int, int]] = set()  # partition and attempt id of emits
         self.now = 100.0
@@ -154,13 +157,12 @@ class Source(RuleBasedStateMachine):
             if key not in self.messages.undelivered:
                 self.state[key] = DONE
 
-    @rule(data=st.data(), reason=st.sampled_from(FailReason), times=st.sampled_from([1, 1, 1, 4]))
-    def fail(self, data: Any, reason: FailReason, times: int) -> None:
+    @rule(data=st.data(), reason=st.sampled_from(FailReason))
+    def fail(self, data: Any, reason: FailReason) -> None:
         for key in self.some(data, OPEN):
-            for _ in range(times):
-                self.messages.failed(key, Failure(reason), self.now)
-            self.failures[key] += times
-            self.own_failures[key] += times
+            self.messages.failed(key, Failure(reason), self.now)
+            self.failures[key] += 1
+            self.own_failures[key] += 1
             self.open_kinds.pop(key, None)
             self.state[key] = WAITING
 
@@ -204,14 +206,13 @@ class Source(RuleBasedStateMachine):
 
     @rule()
     def commit(self) -> None:
-        for each in self.messages:
-            self.write(each, each.next_commit())
-            each.committed()
+        for at, made in self.messages.commits(LARGEST_METADATA).items():
+            self.commits[at.partition] = made.offset, made.metadata
+        self.messages.committed()
 
     @rule()
     def trim(self) -> None:
-        for each in self.messages:
-            each.trim()
+        self.messages.trim()
 
     @precondition(lambda self: self.owners < MOST_OWNERS)
     @rule()
