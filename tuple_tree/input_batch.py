@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tuple_tree.identities import NO_POSITION, IdentityColumns
 from tuple_tree.ids import IdColumn
 
-LARGEST_BATCH: Final = 1_024
+MOST_PLACES: Final = 1_024
 """Places after which the next record begins a batch: an input that is held keeps its whole batch in memory."""
 
 Places = Sequence[int] | NDArray[np.intp]
@@ -132,7 +132,7 @@ class InputBatch:
         emitted[ordered[firsts]] += counts.astype(np.uint64)
         return numbers
 
-    def begin_again(self, places: Places) -> None:
+    def reset_emit_sequence(self, places: Places) -> None:
         """Inputs are executed again: what is emitted for them has the numbers of the execution before."""
         if self.emitted is not None:
             for place in places:
@@ -266,7 +266,7 @@ class PlacedRuns:
         self.places: list[int] = []
         self.runs: list[tuple[InputBatch, Places]] = []
 
-    def turn(self, batch: InputBatch) -> None:
+    def start_run(self, batch: InputBatch) -> None:
         """Begins a run of places of a batch."""
         self.batch, self.places = batch, []
         self.runs.append((batch, self.places))
@@ -274,7 +274,7 @@ class PlacedRuns:
     def add(self, batch: InputBatch, place: int) -> None:
         """Notes a place; what is called for each tuple does this itself."""
         if self.batch is not batch:
-            self.turn(batch)
+            self.start_run(batch)
         self.places.append(place)
 
     def add_all(self, batch: InputBatch, places: Places) -> None:

@@ -113,9 +113,9 @@ class InputPack:
         found.paths[single] = batch.paths[first + starts[single]]
         return found
 
-    def begin_again(self, index: int) -> None:
+    def reset_emit_sequence(self, index: int) -> None:
         """Begins another execution of a tuple: its emits get the same identities as those of the execution before."""
-        self.batch.begin_again(self.places(index))
+        self.batch.reset_emit_sequence(self.places(index))
 
     def tuple_at(self, index: int, values: Values) -> "Tuple":
         """One of its tuples, with these values."""

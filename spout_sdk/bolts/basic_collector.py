@@ -11,7 +11,7 @@ from spout_sdk.bolts.collectors import OutputCollector, places_of
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.open_pack import OpenPack
-from spout_sdk.emitting.outbox import Joined
+from spout_sdk.emitting.outbox import MultiAnchor
 from spout_sdk.emitting.task import Task
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.streams import DEFAULT_STREAM
@@ -30,7 +30,7 @@ class BasicCollector(Emitter):
         super().__init__(task)
         self._settlement = settlement
         # The place in a batch that the next tuples are anchored to.
-        self._batch: InputBatch | Joined = NO_TREES
+        self._batch: InputBatch | MultiAnchor = NO_TREES
         self._place = 0
         # The pack of the default stream, if one task receives all of its tuples.
         plan = self._plans.get(DEFAULT_STREAM)

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-LARGEST_BATCH: Final = 500  # tuples of a call, at most
+MOST_TUPLES: Final = 500  # tuples of a call, at most
 
 _SLOW_SECONDS: Final = 1.0  # a slower batch is made smaller, unless each tuple then takes much longer
 _FAST_SECONDS: Final = _SLOW_SECONDS / 4
 _MOST_SECONDS: Final = 10.0  # a slower batch is never made larger
 _GAIN: Final = 0.75  # a doubled batch is worth its time if a tuple takes less than this share of the time before
 _MEMORY: Final = 16  # after this number of batches of one size, the other sizes are measured again
-_SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 125, 250, LARGEST_BATCH)
+_SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 125, 250, MOST_TUPLES)
 
 
 class BatchSize:

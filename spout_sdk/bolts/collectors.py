@@ -8,7 +8,7 @@ from spout_sdk.api.context import TaskId
 from spout_sdk.api.tuples import NO_TREES, Tuple
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emitter import Emitter
-from spout_sdk.emitting.outbox import Joined
+from spout_sdk.emitting.outbox import MultiAnchor
 from spout_sdk.emitting.task import Task
 from spout_sdk.records import Headers
 from tuple_tree.input_batch import InputBatch
@@ -192,7 +192,7 @@ class OutputCollector(Emitter):
             logger.warning(text, self._component, self._task.context.task)
 
 
-def places_of(anchors: Sequence[Tuple], settlement: Settlement) -> tuple[InputBatch | Joined, int]:
+def places_of(anchors: Sequence[Tuple], settlement: Settlement) -> tuple[InputBatch | MultiAnchor, int]:
     """Returns the batch and the place of the anchors; for several places the places joined, and the last of them."""
     found: dict[int, tuple[InputBatch, int]] = {}
     context: Headers = []
@@ -213,4 +213,4 @@ def places_of(anchors: Sequence[Tuple], settlement: Settlement) -> tuple[InputBa
     has_identity = places[0][0].is_identified
     if len(places) == 1 and places[0][0].trace_context == context and not (has_identity and len(anchors) > 1):
         return places[0]
-    return Joined(places, context), places[-1][1]
+    return MultiAnchor(places, context), places[-1][1]

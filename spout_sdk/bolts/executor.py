@@ -164,7 +164,7 @@ class Executor:
                 continue
             calls += 1
             for retry in retried:
-                retry.tuple.pack.begin_again(retry.tuple.index)
+                retry.tuple.pack.reset_emit_sequence(retry.tuple.index)
             self._execute_again(retried)
             retries.executed(retried)
         return calls

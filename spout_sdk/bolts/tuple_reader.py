@@ -20,7 +20,7 @@ from tuple_tree.anchors import (
 from tuple_tree.errors import WireError
 from tuple_tree.headers import trace_context
 from tuple_tree.identities import IDENTITIES_HEADER, IdentityColumns, source_hash
-from tuple_tree.input_batch import LARGEST_BATCH, InputBatch
+from tuple_tree.input_batch import MOST_PLACES, InputBatch
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import payload_codec
 from tuple_tree.streams import Values
@@ -142,7 +142,7 @@ class TupleReader:
         offset: int = record.offset()  # type: ignore[assignment]
         context = headers.trace_context
         if len(anchors.roots):
-            if self._batch.size >= LARGEST_BATCH or self._batch.trace_context != context:
+            if self._batch.size >= MOST_PLACES or self._batch.trace_context != context:
                 self._batch = InputBatch(context, is_identified=self._is_identified)
             first = self._batch.add(anchors.roots, anchors.edges, identities)
             pack = InputPack(record, stream, offset, size, self._batch, first, anchors.starts)

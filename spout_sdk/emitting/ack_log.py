@@ -28,7 +28,7 @@ Columns = dict[str, Any]  # fields of an `AckBatch`, by name
 class _Sent:
     """Batches sent together: the records that they cover are done when these, and all sent before, are delivered."""
 
-    covered: Sequence[InputPack]
+    fully_settled: Sequence[InputPack]
     undelivered: int  # batches
     calls: list[Callable[[], None]] = field(default_factory=list)  # to be called when they are delivered
 
@@ -72,14 +72,14 @@ class AckLog:
         sticky = root - root % self.partitions + self._sticky
         return sticky if sticky <= ID_MASK else sticky - self.partitions
 
-    def send(self, entries: Entries, covered: Sequence[InputPack] = ()) -> None:
-        """Sends entries; `covered` records are done once these, and all before, are delivered."""
+    def send(self, entries: Entries, fully_settled: Sequence[InputPack] = ()) -> None:
+        """Sends entries; `fully_settled` records are done once these, and all before, are delivered."""
         shares = list(entries.shares(self.partitions))
         if not shares:
-            self._cover(covered)
+            self._note_settled(fully_settled)
             return
         self._choose_next_partition(len(entries.init_roots))
-        sent = _Sent(covered, len(shares))
+        sent = _Sent(fully_settled, len(shares))
         self._sent.append(sent)
         for partition, share in shares:
             self._send(sent, partition, share, self.spout if "init_roots" in share else None)
@@ -106,11 +106,11 @@ class AckLog:
         if self.failure is not None:
             raise self.failure
 
-    def _cover(self, covered: Sequence[InputPack]) -> None:
-        if self._sent and covered:
-            self._sent[-1].covered = [*self._sent[-1].covered, *covered]
-        elif covered:
-            self.inputs.settle(covered)
+    def _note_settled(self, fully_settled: Sequence[InputPack]) -> None:
+        if self._sent and fully_settled:
+            self._sent[-1].fully_settled = [*self._sent[-1].fully_settled, *fully_settled]
+        elif fully_settled:
+            self.inputs.settle(fully_settled)
 
     def _send(self, sent: _Sent, partition: int, columns: Columns, spout: SpoutAddress | None = None) -> None:
         batch = AckBatch(self.writer, self.session, self._sequences[partition], not columns, spout, **columns)
@@ -125,10 +125,10 @@ class AckLog:
             sent.undelivered -= 1
             while self._sent and not self._sent[0].undelivered:
                 sent = self._sent.popleft()
-                self.inputs.settle(sent.covered)
+                self.inputs.settle(sent.fully_settled)
                 for call in sent.calls:
                     call()
             return
         # Its inputs stay open, so the committed offset cannot pass them, and the process stops.
         self.failure = DeliveryError(f"an ack batch of {self.writer}", self.topic, partition, error)
-        logger.error("%s; %d records stay uncommitted", self.failure, len(sent.covered))
+        logger.error("%s; %d records stay uncommitted", self.failure, len(sent.fully_settled))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from spout_sdk.api.context import EmitInfo, TaskId
 from spout_sdk.emitting.emit_plan import Targets
 from spout_sdk.emitting.open_pack import OpenPack
-from spout_sdk.emitting.outbox import Joined
+from spout_sdk.emitting.outbox import MultiAnchor
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.input_batch import NUMBER_STEP, InputBatch
@@ -33,8 +33,6 @@ class Emitter:
         manifest = task.topology.manifest
         self._is_tracked = manifest.acking
         self._is_numbered = manifest.is_identified(self._component)
-        if self._is_numbered:
-            self._emit = self._emit_numbered  # type: ignore[method-assign]
 
     @property
     def metrics(self) -> Counters:
@@ -49,16 +47,21 @@ class Emitter:
         self,
         values: Sequence[Any],
         stream: str,
-        batch: InputBatch | Joined,
+        batch: InputBatch | MultiAnchor,
         place: int,
         receiver: TaskId | None = None,
         checked: Checked | None = None,
     ) -> Targets:
         """Sends a tuple to every subscriber of a stream, or to the `receiver` of a direct stream; returns their packs.
 
-        It is anchored to a place in a batch, or to the places of a `Joined`: `place` is the last of these then.
-        `checked` is the result of `_check` for the tuple.
+        It is anchored to a place in a batch, or to the places of a `MultiAnchor`: `place` is the last of these then.
+        `checked` is the result of `_check` for the tuple. If the component needs identities, a tuple that is anchored
+        to one input is numbered; an emit that raises uses its number, because some receivers may get the tuple.
         """
+        if self._is_numbered and (emitted := batch.emitted) is not None:
+            number = emitted[place]
+            emitted[place] = number + NUMBER_STEP
+            place |= number
         if checked is None:
             try:
                 plan = self._plans[stream]
@@ -83,7 +86,7 @@ class Emitter:
         try:
             for pack in packs:
                 if pack.batch is not batch:
-                    self._outbox.turn(pack, batch)
+                    self._outbox.start_run(pack, batch)
                 rows = pack.rows
                 rows.append(row)
                 pack.places.append(place)
@@ -93,7 +96,7 @@ class Emitter:
                 # Only after all deliveries are added, because the init of a spout's tuple has the edges of all.
                 self._outbox.send_full(packs)
         except BaseException:
-            self._outbox.keep_open(batch.places if isinstance(batch, Joined) else ((batch, place),))
+            self._outbox.keep_open(batch.places if isinstance(batch, MultiAnchor) else ((batch, place),))
             raise
         return packs
 
@@ -115,22 +118,3 @@ class Emitter:
         # A grouping sets the key of the next row, which another tuple may become.
         keys = [(pack, key) for pack in packs if (key := pack.keys.pop(pack.size, None)) is not None]
         return Checked(row, packs, keys)
-
-    def _emit_numbered(
-        self,
-        values: Sequence[Any],
-        stream: str,
-        batch: InputBatch | Joined,
-        place: int,
-        receiver: TaskId | None = None,
-        checked: Checked | None = None,
-    ) -> Targets:
-        """`_emit` of a component that needs identities: numbers tuples that are anchored to one input.
-
-        An emit that raises uses its number, because some receivers may get the tuple.
-        """
-        if (emitted := batch.emitted) is not None:
-            number = emitted[place]
-            emitted[place] = number + NUMBER_STEP
-            place |= number
-        return Emitter._emit(self, values, stream, batch, place, receiver, checked)

@@ -56,9 +56,9 @@ class Takes(Protocol):
 class OpenPack(PlacedRuns):
     """Tuples for one task, with the places of the inputs that they are anchored to.
 
-    Each tuple has one place, except the tuples in `odd`: their row, and how many places they have. An input without a
-    tree has a place, too, in a batch that is not tracked. A place of an identified batch has the number of the emit
-    above `NUMBER_SHIFT`.
+    Each tuple has one place, except the tuples in `multi_anchored`: their row, and how many places they have. An input
+    without a tree has a place, too, in a batch that is not tracked. A place of an identified batch has the number of
+    the emit above `NUMBER_SHIFT`.
 
     Attributes:
         is_identified: whether its records have the identities of its tuples.
@@ -73,7 +73,7 @@ class OpenPack(PlacedRuns):
 
     __slots__ = (
         *("batched", "codec", "columns", "copy", "counters", "is_identified", "keys", "limit"),
-        *("most", "most_rows", "odd", "rows", "source", "step", "task", "topic", "trace_context"),
+        *("most", "most_rows", "multi_anchored", "rows", "source", "step", "task", "topic", "trace_context"),
     )
 
     def __init__(
@@ -96,7 +96,7 @@ class OpenPack(PlacedRuns):
         self.rows: list[Any] = []
         self.columns: list[Any] = []  # record batches of an `ArrowBolt`, instead of `rows`
         self.batched = 0
-        self.odd: list[tuple[int, int]] = []
+        self.multi_anchored: list[tuple[int, int]] = []
         self.keys: dict[int, bytes] = {}
         self.trace_context: Headers = []
         self.counters = counters
@@ -116,13 +116,13 @@ class OpenPack(PlacedRuns):
     def unanchored(self) -> int:
         """How many tuples belong to no tree."""
         without_trees = sum(len(places) for batch, places in self.runs if not batch.is_tracked)
-        return without_trees + sum(1 for _, places in self.odd if not places)
+        return without_trees + sum(1 for _, places in self.multi_anchored if not places)
 
     def add_columns(self, part: Any, batch: InputBatch, places: Places, counts: Any) -> None:
         """Adds the rows of a record batch; `counts` says how many places each has, None if each has one."""
         if counts is not None:
             rows = np.flatnonzero(counts != 1)
-            self.odd += zip((rows + self.batched).tolist(), counts[rows].tolist(), strict=True)
+            self.multi_anchored += zip((rows + self.batched).tolist(), counts[rows].tolist(), strict=True)
         self.columns.append(part)
         self.batched += part.num_rows
         self.add_all(batch, places)
@@ -154,7 +154,7 @@ class OpenPack(PlacedRuns):
 
     def _clear(self) -> None:
         self.rows, self.columns, self.batched = [], [], 0
-        self.runs, self.odd, self.batch = [], [], NO_BATCH
+        self.runs, self.multi_anchored, self.batch = [], [], NO_BATCH
 
     def _placed(self) -> "PlacedRows":
         """All tuples, and the places of the anchors that belong to a tree."""
@@ -163,14 +163,14 @@ class OpenPack(PlacedRuns):
             import pyarrow as pa  # loaded already, as there are columns
 
             rows = self.columns[0] if len(self.columns) == 1 else pa.concat_batches(self.columns)
-        runs, odd = self.runs, self.odd
+        runs, multi_anchored = self.runs, self.multi_anchored
         if not any(batch.is_tracked for batch, _ in runs):
             return PlacedRows(rows)
         counts: Any = None  # of the places of each tuple; None if each has one
         places_of_rows = len(rows)
-        if odd:
+        if multi_anchored:
             counts = np.ones(len(rows), np.intp)
-            counts[[row for row, _ in odd]] = [count for _, count in odd]
+            counts[[row for row, _ in multi_anchored]] = [count for _, count in multi_anchored]
             places_of_rows = int(counts.sum())
         tracked, begin = [], 0
         has_identities = self.is_identified and any(batch.is_identified for batch, _ in runs)
@@ -186,7 +186,7 @@ class OpenPack(PlacedRuns):
                         identities.positions[begin:end], identities.paths[begin:end] = of.positions, of.paths
                 tracked.append((batch, column))
             begin = end
-        if identities is not None and odd:
+        if identities is not None and multi_anchored:
             identities = self._of_rows(identities, counts)
         if not all(batch.is_tracked for batch, _ in runs):
             is_anchor = np.repeat([batch.is_tracked for batch, _ in runs], [len(places) for _, places in runs])
@@ -195,12 +195,12 @@ class OpenPack(PlacedRuns):
         return PlacedRows(rows, tracked, counts, identities)
 
     def _of_rows(self, identities: IdentityColumns, counts: Any) -> IdentityColumns:
-        """The identity of each row, from the identities of its places; the rows in `odd` have none."""
-        is_odd = np.zeros(len(counts), np.bool_)
-        is_odd[[row for row, _ in self.odd]] = True
-        of_rows, is_single = IdentityColumns.none(len(counts)), np.repeat(~is_odd, counts)
-        of_rows.positions[~is_odd] = identities.positions[is_single]
-        of_rows.paths[~is_odd] = identities.paths[is_single]
+        """The identity of each row, from the identities of its places; the rows in `multi_anchored` have none."""
+        is_multi_anchored = np.zeros(len(counts), np.bool_)
+        is_multi_anchored[[row for row, _ in self.multi_anchored]] = True
+        of_rows, is_single = IdentityColumns.none(len(counts)), np.repeat(~is_multi_anchored, counts)
+        of_rows.positions[~is_multi_anchored] = identities.positions[is_single]
+        of_rows.paths[~is_multi_anchored] = identities.paths[is_single]
         return of_rows
 
     def take_keys(self, rows: int) -> dict[int, bytes]:

@@ -40,7 +40,7 @@ class Settles(Protocol):
         """Settles its inputs that are done."""
 
 
-class Joined(NamedTuple):
+class MultiAnchor(NamedTuple):
     """Several places, in different trees, that a tuple is anchored to, and the headers of its trace."""
 
     places: Sequence[tuple[InputBatch, int]]
@@ -111,20 +111,20 @@ class Outbox:
         """How many tuples that belong to no tree were added so far, one for each delivery through Kafka."""
         return self._unanchored + sum(pack.unanchored for pack in self._open if pack.step is None)
 
-    def turn(self, pack: OpenPack, batch: InputBatch | Joined) -> None:
+    def start_run(self, pack: OpenPack, batch: InputBatch | MultiAnchor) -> None:
         """Makes a pack ready for a tuple anchored to one place of a batch, or to places that are joined.
 
         The caller appends the row, and the place or the last of the joined ones.
         """
         self._prepare(pack, batch)
-        if not isinstance(batch, Joined):
-            pack.turn(batch)
+        if not isinstance(batch, MultiAnchor):
+            pack.start_run(batch)
             return
         for each, place in batch.places[:-1]:
             pack.add(each, place)
-        pack.turn(batch.places[-1][0])
+        pack.start_run(batch.places[-1][0])
         pack.batch = NO_BATCH
-        pack.odd.append((pack.size, len(batch.places)))
+        pack.multi_anchored.append((pack.size, len(batch.places)))
 
     def add_columns(self, pack: OpenPack, part: Any, batch: InputBatch, places: Places, counts: Any) -> None:
         """Adds the rows of a record batch; `counts` says how many places each has, None if each has one."""
@@ -238,7 +238,7 @@ class Outbox:
         while self._reports:
             self._undelivered(*self._reports.popleft())
 
-    def _prepare(self, pack: OpenPack, batch: InputBatch | Joined) -> None:
+    def _prepare(self, pack: OpenPack, batch: InputBatch | MultiAnchor) -> None:
         if pack.trace_context != (trace_context := batch.trace_context):
             if pack.size and self._inits_first:
                 if batch.__class__ is InputBatch and batch.is_tracked:

@@ -78,7 +78,7 @@ class RowEmitter:
         if plan.only is not None:
             (pack,) = plan.only
             if pack.batch is not batch:
-                outbox.turn(pack, batch)
+                outbox.start_run(pack, batch)
             pack.rows += rows
             pack.places += places
             if len(pack.rows) >= pack.limit:
@@ -88,7 +88,7 @@ class RowEmitter:
         for row, place, packs in zip(rows, places, chosen, strict=True):
             for pack in packs:
                 if pack.batch is not batch:
-                    outbox.turn(pack, batch)
+                    outbox.start_run(pack, batch)
                 pack.rows.append(row)
                 pack.places.append(place)
                 if len(pack.rows) >= pack.limit:

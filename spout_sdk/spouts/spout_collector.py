@@ -11,7 +11,7 @@ from spout_sdk.records import Headers
 from spout_sdk.spouts.pending import Pending
 from spout_sdk.spouts.tree_batches import TreeBatches
 from tuple_tree.identities import NO_POSITION
-from tuple_tree.input_batch import LARGEST_BATCH
+from tuple_tree.input_batch import MOST_PLACES
 from tuple_tree.streams import DEFAULT_STREAM
 
 
@@ -63,7 +63,7 @@ class SpoutCollector(Emitter):
         """
         batches = self._batches
         batch = batches.trees
-        if trace_context or batch.trace_context or batch.size >= LARGEST_BATCH:
+        if trace_context or batch.trace_context or batch.size >= MOST_PLACES:
             batch = batches.of(trace_context or [])
         if message_id is None or not self._is_tracked:
             self.last_root = None
@@ -80,7 +80,7 @@ class SpoutCollector(Emitter):
             first = self.first_position
             begun, place = self._begun, batch.begin(root, NO_POSITION if first is None else first | message_id)
             if begun.batch is not batch:
-                begun.turn(batch)
+                begun.start_run(batch)
             begun.places.append(place)
             try:
                 packs = self._emit(values, stream, batch, place, self._receiver)

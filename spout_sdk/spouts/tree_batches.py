@@ -3,7 +3,7 @@
 from spout_sdk.api.tuples import NO_TREES
 from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.records import Headers
-from tuple_tree.input_batch import LARGEST_BATCH, InputBatch
+from tuple_tree.input_batch import MOST_PLACES, InputBatch
 
 
 class TreeBatches:
@@ -29,6 +29,6 @@ class TreeBatches:
         if is_other:
             self._outbox.flush_before_trace()
             self.untracked = InputBatch(trace_context, is_tracked=False)
-        if is_other or self.trees.size + trees > LARGEST_BATCH:
+        if is_other or self.trees.size + trees > MOST_PLACES:
             self.trees = InputBatch(trace_context, is_identified=self._is_identified)
         return self.trees

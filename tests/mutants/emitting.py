@@ -13,7 +13,7 @@ from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.open_pack import OpenPack
-from spout_sdk.emitting.outbox import Joined, Outbox
+from spout_sdk.emitting.outbox import MultiAnchor, Outbox
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics import task_shares
 from tests.mutants.patches import Patches, fixed, mutant, register, replaces, wrapped
@@ -155,16 +155,16 @@ def a_tuple_for_several_inputs_of_a_tree_has_the_identity_of_the_first(
     original: Any, anchors: Sequence[Tuple], outcomes: Any
 ) -> Any:
     batch, place = original(anchors, outcomes)
-    return batch.places[0] if isinstance(batch, Joined) and len(batch.places) == 1 else (batch, place)
+    return batch.places[0] if isinstance(batch, MultiAnchor) and len(batch.places) == 1 else (batch, place)
 
 
 @mutant("ack log", f"{_SDK}/test_sends.py::test_inputs_are_settled_when_all_batches_of_their_flush_are_delivered")
 @replaces(AckLog, "send")
 def an_input_is_settled_before_its_acks_are_delivered(
-    original: Any, log: AckLog, entries: Any, covered: Sequence[Any] = ()
+    original: Any, log: AckLog, entries: Any, fully_settled: Sequence[Any] = ()
 ) -> Any:
     original(log, entries)
-    log.inputs.settle(covered)
+    log.inputs.settle(fully_settled)
 
 
 class _Sink:
@@ -212,7 +212,7 @@ register(
         },
         f"{_SDK}/test_identities.py::test_each_attempt_has_the_same_identities[by_hand]": {
             "identities: what a retry emits is counted behind what was emitted before": fixed(
-                InputBatch, "begin_again"
+                InputBatch, "reset_emit_sequence"
             ),
         },
         f"{_SDK}/test_task_shares.py::test_statistics_that_are_stale_or_of_an_ended_process_count_for_nothing": {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spout_sdk.bolts.batch_size import LARGEST_BATCH, BatchSize
+from spout_sdk.bolts.batch_size import MOST_TUPLES, BatchSize
 
 
 def executed(size: BatchSize, seconds: Callable[[int], float], calls: int) -> list[int]:
@@ -19,8 +19,8 @@ def executed(size: BatchSize, seconds: Callable[[int], float], calls: int) -> li
 @pytest.mark.parametrize("seconds", [0.0, 0.2, 0.3, 0.9, 2.0, 9.0])
 def test_a_call_that_takes_as_long_for_any_number_of_tuples_gets_as_many_as_there_are(seconds: float) -> None:
     sizes = executed(BatchSize(), lambda _: seconds, 100)
-    assert sizes[9:].count(LARGEST_BATCH) >= 84
-    assert set(sizes[9:]) <= {250, LARGEST_BATCH}, "half of it is measured now and then"
+    assert sizes[9:].count(MOST_TUPLES) >= 84
+    assert set(sizes[9:]) <= {250, MOST_TUPLES}, "half of it is measured now and then"
 
 
 @pytest.mark.parametrize(("seconds", "most"), [(0.01, 125), (0.1, 16), (0.6, 2), (3.0, 2), (20.0, 1)])
@@ -34,17 +34,17 @@ def test_a_bolt_that_is_slow_for_each_tuple_gets_few(seconds: float, most: int) 
 def test_a_bolt_that_was_slow_for_a_while_gets_many_again() -> None:
     size = BatchSize()
     executed(size, lambda _: 0.3, 20)
-    assert size.tuples == LARGEST_BATCH
+    assert size.tuples == MOST_TUPLES
     executed(size, lambda tuples: 2.0 * tuples, 20)
     assert size.tuples <= 2
     executed(size, lambda _: 0.3, 60)
-    assert size.tuples == LARGEST_BATCH
+    assert size.tuples == MOST_TUPLES
 
 
 def test_a_slow_batch_that_is_not_full_makes_the_next_ones_as_small() -> None:
     size = BatchSize()
     executed(size, lambda _: 0.1, 20)
     size.executed(3, 0.9)
-    assert size.tuples == LARGEST_BATCH
+    assert size.tuples == MOST_TUPLES
     size.executed(3, 9.0)
     assert size.tuples == 2

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import Tuple
-from spout_sdk.bolts.batch_size import LARGEST_BATCH
+from spout_sdk.bolts.batch_size import MOST_TUPLES
 from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
@@ -54,7 +54,7 @@ def test_a_bulk_insert_gets_full_batches_however_slow_it_is() -> None:
     rig = Rig([6_000], guarantee="at_least_once", bolt=WorksInBulk)
     rig.seconds = lambda _: 2.0
     rig.run()
-    assert max(later - earlier for earlier, later in pairwise(rig.executed)) == LARGEST_BATCH
+    assert max(later - earlier for earlier, later in pairwise(rig.executed)) == MOST_TUPLES
     assert len(rig.executed) < 25
 
 
@@ -144,7 +144,7 @@ def test_a_stop_leaves_unexecuted_inputs_uncommitted(bolt: Any) -> None:
     rig.stop_at(3)
     rig.run()
     assert rig.executed == list(range(len(rig.executed)))
-    assert 3_500 < len(rig.executed) < 3_500 + 2 * LARGEST_BATCH
+    assert 3_500 < len(rig.executed) < 3_500 + 2 * MOST_TUPLES
     assert rig.consumer.commits[-2] > len(rig.executed) == rig.consumer.commits[-1]
 
 

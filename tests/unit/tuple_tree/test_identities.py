@@ -73,7 +73,7 @@ def test_each_tuple_that_is_anchored_to_a_place_has_the_next_number(calls: list[
             for place, number in zip(places, expected, strict=True)
         ]
         if again:
-            batch.begin_again(range(3))
+            batch.reset_emit_sequence(range(3))
             counts = defaultdict(int, {place: counts[place] for place in range(3, 6)})
 
 
