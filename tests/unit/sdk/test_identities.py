@@ -32,7 +32,7 @@ LINES = ["to be or", "not to be", "", "a aa a aa", "that is"]
 
 
 class Trouble:
-    """What happens to the executions of a run."""
+    """All that happens to the executions of a run."""
 
     chance = Random(0)
     failing = 0.0
@@ -130,7 +130,7 @@ def received(cluster: SimulatedCluster, bolt: str) -> list[Received]:
 
 
 def run(seed: int, split: Any = SPLIT.basic, *, failing: float = 0.0) -> list[Received]:
-    """What a state receives by two ways, of lines whose executions raise, and whose tasks are killed."""
+    """All that a state receives by two ways, of lines whose executions raise, and whose tasks are killed."""
     Trouble.chance, Trouble.failing = chance, _ = Random(seed), failing
     Trouble.executed.clear()
     builder = TopologyBuilder("t", ack_partitions=2, message_timeout=3, pack_tuples=chance.choice((1, 2, 1_000)))
