@@ -94,7 +94,7 @@ class Source(RuleBasedStateMachine):
 
     def some(self, data: Any, state: int) -> list[int]:
         found = self.keys(state)
-        return data.draw(st.lists(st.sampled_from(found), unique=True, max_size=5)) if found else []
+        return data.draw(st.lists(st.sampled_from(found), unique=True, min_size=1, max_size=5)) if found else []
 
     def emitted(self, key: int) -> None:
         each, offset = self.messages.at(key)
@@ -132,6 +132,7 @@ class Source(RuleBasedStateMachine):
             self.messages.begun[key] = Begun(b"", 7)
             self.emitted(key)
 
+    @precondition(lambda self: self.keys(OPEN))
     @rule(data=st.data(), has_outcomes=st.booleans())
     def ack(self, data: Any, has_outcomes: bool) -> None:
         keys = self.some(data, OPEN)
@@ -150,6 +151,7 @@ class Source(RuleBasedStateMachine):
             self.state[key] = DONE
             self.open_kinds.pop(key, None)
 
+    @precondition(lambda self: self.keys(ENDED))
     @rule(data=st.data())
     def deliver(self, data: Any) -> None:
         for key in self.some(data, ENDED):
@@ -157,6 +159,7 @@ class Source(RuleBasedStateMachine):
             if key not in self.messages.undelivered:
                 self.state[key] = DONE
 
+    @precondition(lambda self: self.keys(OPEN))
     @rule(data=st.data(), reason=st.sampled_from(FailReason))
     def fail(self, data: Any, reason: FailReason) -> None:
         for key in self.some(data, OPEN):
@@ -166,7 +169,8 @@ class Source(RuleBasedStateMachine):
             self.open_kinds.pop(key, None)
             self.state[key] = WAITING
 
-    @rule(data=st.data(), seconds=st.floats(0, 20))
+    @precondition(lambda self: self.keys(WAITING))
+    @rule(data=st.data(), seconds=st.sampled_from([0.0, 5.0, 50.0]))
     def read(self, data: Any, seconds: float) -> None:
         self.now += seconds
         wanted = self.messages.next_round(self.now)
@@ -174,7 +178,7 @@ class Source(RuleBasedStateMachine):
             assert offsets == sorted(offsets)
             for key in (at.partition * MAX_OFFSET + offset for offset in offsets):
                 assert self.state[key] == WAITING
-                if data.draw(st.booleans()):
+                if not data.draw(st.integers(0, 3)):
                     self.messages.postpone(key, self.now)
                 elif self.messages.read_again(key, "record"):
                     assert self.failures[key] > MOST_FAILURES
@@ -182,7 +186,8 @@ class Source(RuleBasedStateMachine):
                 else:
                     self.state[key] = DUE
 
-    @rule(calls=st.integers(0, 6), has_new=st.booleans())
+    @precondition(lambda self: self.keys(DUE))
+    @rule(calls=st.integers(1, 6), has_new=st.booleans())
     def emit_again(self, calls: int, has_new: bool) -> None:
         taken = self.messages.take_due(calls, LIMIT, has_new=has_new)
         assert len(taken) <= calls
@@ -200,6 +205,7 @@ class Source(RuleBasedStateMachine):
         quarantined = Counter(self.open_kinds.values())
         assert all(count <= LIMIT // 4 for count in quarantined.values()), "these leave trees to others"
 
+    @precondition(lambda self: self.keys(REJECTED))
     @rule(data=st.data())
     def deliver_dead_letters(self, data: Any) -> None:
         self.end(self.some(data, REJECTED))
@@ -267,4 +273,4 @@ class Source(RuleBasedStateMachine):
 
 
 def test_messages_are_where_the_events_have_put_them() -> None:
-    run_state_machine_as_test(Source, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(Source, settings=settings(max_examples=40, stateful_step_count=80, deadline=None))
