@@ -63,6 +63,7 @@ class Source(RuleBasedStateMachine):
         self.failures: Counter[int] = Counter()
         self.own_failures: Counter[int] = Counter()
         self.open_kinds: dict[int, int] = {}
+        self.undelivered: dict[int, int] = {}  # records about messages that have ended
         for number, end in enumerate(ENDS):
             found = SourceCommit.read(*self.commits[number]) if number in self.commits else None
             start = 0 if found is None else found.offset
@@ -143,7 +144,7 @@ class Source(RuleBasedStateMachine):
             begun, failed = self.messages.ended(key, 2)
             assert (begun, failed.failures) == (Begun(b"", 7), self.failures[key])
             self.open_kinds.pop(key, None)
-            self.state[key] = ENDED
+            self.state[key], self.undelivered[key] = ENDED, 2
 
     def end(self, keys: Iterable[int]) -> None:
         self.messages.done([*keys])
@@ -156,7 +157,8 @@ class Source(RuleBasedStateMachine):
     def deliver(self, data: Any) -> None:
         for key in self.some(data, ENDED):
             self.messages.delivered(key)
-            if key not in self.messages.undelivered:
+            self.undelivered[key] -= 1
+            if not self.undelivered[key]:
                 self.state[key] = DONE
 
     @precondition(lambda self: self.keys(OPEN))
