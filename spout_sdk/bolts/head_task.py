@@ -82,7 +82,7 @@ class HeadTask(ABC):
                 *(self.topology, bolt.name, task, environment, self.outbox, inputs, self._component),
                 receives_columns=takes == "columns",
             )
-            inputs.has_no_effects = not commits_effects or step.adapter.emits_with_ack
+            inputs.has_no_effects = not commits_effects
             for route in plans[subscription.stream].routes:
                 if route.tasks == (step.id,):
                     (pack,) = route.packs
@@ -140,7 +140,7 @@ class HeadTask(ABC):
     def _run(self, steps: Sequence[Step], until: float) -> bool:
         while steps:
             self.outbox.pass_on()
-            step = next((each for each in reversed(steps) if each.waiting or each.failure is not None), None)
+            step = _next(steps)
             if step is None or (step.adapter.is_busy and step.failure is None):
                 return True
             if not step.run(until):
@@ -224,7 +224,8 @@ class HeadTask(ABC):
 
     def wait(self, seconds: float) -> None:
         """Waits until a running input ends, at most `seconds`; does not wait if other inputs can be executed."""
-        if any(step.waiting and not step.adapter.is_busy for step in self.steps):
+        step = _next(self.steps)
+        if step is not None and not step.adapter.is_busy:
             return
         running = next((step for step in self.steps if step.adapter.running_inputs), None)
         if running is not None:
@@ -293,7 +294,12 @@ class HeadTask(ABC):
     @property
     def running_inputs(self) -> int:
         """How many inputs are being executed between two calls, or were passed on and wait for bolts that run."""
-        return sum(step.running_inputs for step in self.steps)
+        passed_on = 0
+        for step in reversed(self._behind):
+            if step.waiting and step.adapter.failures.pause is not None:
+                break  # it holds up those before it
+            passed_on += step.waiting
+        return passed_on + sum(step.adapter.running_inputs for step in self.steps)
 
     @property
     def waiting_retries(self) -> int:
@@ -311,11 +317,15 @@ class HeadTask(ABC):
         calls = (step.executor.running for step in reversed(self.steps))
         return next((call for call in calls if call is not None), None)
 
-    def keep_paused_alive(self) -> None:
-        """Restarts the clocks of the trees whose tuples wait for bolts that pause."""
+    def keep_waiting_alive(self) -> None:
+        """Restarts the clocks of all open trees, while a bolt that takes no tuples holds up those before it."""
         for step in self.steps:
-            if step.adapter.failures.pause is not None:
-                step.settlement.keep_open_alive()
+            step.settlement.keep_open_alive()
+
+
+def _next(steps: Sequence[Step]) -> Step | None:
+    """The step that is executed next: the last one with waiting tuples, which holds up those before it."""
+    return next((each for each in reversed(steps) if each.waiting or each.failure is not None), None)
 
 
 def open_sessions(sink: Sink, tasks: Sequence[HeadTask]) -> None:

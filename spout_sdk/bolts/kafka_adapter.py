@@ -1,5 +1,6 @@
 """The adapters of `KafkaBolt`: make a record of each tuple, and write the records of a call together."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,8 @@ from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.task import Task
 from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.streams import declare
+
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class KafkaAdapter(BoltAdapter):
@@ -72,6 +75,12 @@ class KafkaAdapter(BoltAdapter):
             raise TypeError(
                 f"topic= of a KafkaBolt returned {topic!r}: return the name of a topic that exists, or drop the tuple "
                 "in a bolt before this one"
+            )
+        if not _TOPIC.fullmatch(topic):
+            # The client would raise after other records of the call were sent.
+            raise ValueError(
+                f"topic= of a KafkaBolt returned {topic!r}: names of topics have 1 to 249 letters, digits, dots, "
+                "underscores and hyphens"
             )
         return topic
 

@@ -155,12 +155,6 @@ class Step(Task):
         return self.executor.execute_retries(now, until, others_wait=others_wait or self.waiting > 0)
 
     @property
-    def running_inputs(self) -> int:
-        """How many inputs are being executed between two calls, or were passed on and wait for a bolt that runs."""
-        waiting = 0 if self._reader is None or self.adapter.failures.pause else self.waiting
-        return self.adapter.running_inputs + waiting
-
-    @property
     def is_blocked(self) -> bool:
         """Whether inputs wait, and the bolt can take none now."""
         return self.waiting > 0 and self.adapter.is_busy

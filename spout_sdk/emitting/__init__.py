@@ -5,5 +5,6 @@
 - `outbox`: what a task sends, and in which order; `open_pack`: tuples that are not sent yet; `ack_log`: ack batches;
   `chained_trees`: the inits of a spout with chained bolts.
 - `dead_letters`: records that cannot be used.
-- `input_offsets`: open records of the input, and which offsets may be committed.
+- `open_inputs`: open packs of a step, and when they expire; `input_offsets`: those of a task's input, and which offsets
+  may be committed.
 """

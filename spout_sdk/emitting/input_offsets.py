@@ -141,7 +141,12 @@ class InputOffsets(OffsetManager, OpenInputs):
         return DoneSet(offset, self.runs, before | tuples)
 
     def _tuples_done(self) -> dict[int, Runs]:
-        return {at: _runs(pack.settled) for at, pack in self._packs.items() if 0 < pack.left < pack.size}
+        # A record with untracked tuples whose records are not delivered has more left than tuples that are not done.
+        return {
+            at: _runs(pack.settled)
+            for at, pack in self._packs.items()
+            if 0 < pack.left < pack.size and pack.left == pack.size - pack.settled.count(DONE)
+        }
 
 
 def _runs(settled: bytearray) -> Runs:

@@ -254,7 +254,11 @@ class Outbox:
         """Sends the tuples of a pack before all others, or passes them to a chained bolt."""
         if pack.step is not None:
             del self._open[pack]
-            pack.step.take(pack)
+            try:
+                pack.step.take(pack)
+            finally:
+                if pack.size:  # out of memory: a later flush passes on what was not taken
+                    self._open[pack] = None
             return
         columns = self._seal(pack)
         del self._open[pack]

@@ -173,7 +173,10 @@ class BoltLoop(TaskLoop[BoltTask]):
         while task.first.waiting or self._may_read_next(task, partition):
             while task.first.waiting < task.first.wants and self._may_read_next(task, partition):
                 read += len(task.read(self._backlog.next_record(partition)))
-            task.run(self._tick_at)
+            while not task.run(self._tick_at):
+                self._between(self._clock())
+                if not self._may_execute(task, partition):
+                    return read
             if (now := self._clock()) >= self._tick_at:
                 self._between(now)
             if not self._may_execute(task, partition):

@@ -69,5 +69,8 @@ class Worker:
         return code
 
     def _run_one(self, component: str, runner: Runner) -> None:
-        code = run_reporting(runner.run, lambda error: self._report(component, error), self._exit_code)
-        self._ended.put((component, code))
+        code = 1
+        try:
+            code = run_reporting(runner.run, lambda error: self._report(component, error), self._exit_code)
+        finally:
+            self._ended.put((component, code))

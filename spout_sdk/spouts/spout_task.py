@@ -193,10 +193,10 @@ class SpoutTask(HeadTask, Task):
 
     def _tick_steps(self, now: float) -> None:
         self.execute_retries(now, now + RUN_SECONDS)
-        if now >= self._reset_at and self.pause is not None and self.context.manifest.acking:
-            # Tuples wait in this process for the end of the pause, so a timeout would not mean that they are lost.
+        if now >= self._reset_at and (self.is_busy or self.pause is not None) and self.context.manifest.acking:
+            # Tuples wait in this process for a bolt, so a timeout would not mean that they are lost.
             self._reset_at = now + self._reset_every
-            self.keep_paused_alive()
+            self.keep_waiting_alive()
 
     def flush(self) -> None:
         """Sends everything that is buffered, and acks the messages whose trees have ended in the chain."""

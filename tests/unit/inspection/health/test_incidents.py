@@ -271,7 +271,7 @@ def test_a_call_within_the_time_limit_of_its_bolt_is_no_incident(limit_ms: int) 
 @pytest.mark.parametrize("minutes", [2, pytest.param(60, marks=pytest.mark.exhaustive)])
 def test_a_healthy_topology_has_no_finding(minutes: int) -> None:
     """With bursts, a restart of each task, kills, and a message that fails twice."""
-    failures = {"7": 2, "600": 2}
+    failures = {"7": 2, "400": 2}
 
     def fails(order: str) -> None:
         if failures.get(order):

@@ -1,0 +1,200 @@
+"""Steps of a task: a step that takes no tuples holds up others, and inputs are done after all that they made."""
+
+import asyncio
+import math
+import time
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+from spout_sdk import (
+    AsyncBolt,
+    AsyncCollector,
+    BasicBolt,
+    BasicCollector,
+    KafkaSpout,
+    RetryTupleError,
+    Spout,
+    SpoutCollector,
+    Stream,
+    TaskContext,
+    TopologyBuilder,
+    Tuple,
+    declare,
+)
+from spout_sdk.emitting.open_pack import OpenPack
+from tests.components import ByHand, source
+from tests.unit.sdk.memory import Bench, ManualClock, execute
+from tuple_tree.manifest import Guarantee
+
+NUMBER = declare({"n": int})
+PAUSES: dict[str, Any] = {
+    "on_exception": "retry",
+    "max_consecutive_failures": 1,
+    "on_consecutive_failures": "pause",
+}
+
+
+class Here:
+    clock: ManualClock
+    seen: ClassVar[list[int]] = []
+
+
+class Hand(ByHand):
+    streams: ClassVar[tuple[Stream, ...]] = (NUMBER,)
+
+    def execute(self, tuple_: Tuple) -> None:
+        self.held.append(tuple_)
+
+
+class Pass(BasicBolt):
+    streams: ClassVar[tuple[Stream, ...]] = (NUMBER,)
+
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        collector.emit((tuple_["n"],))
+
+
+class Triple(BasicBolt):
+    streams: ClassVar[tuple[Stream, ...]] = (NUMBER,)
+
+    def execute(self, _tuple: Tuple, collector: BasicCollector) -> None:
+        for number in range(3):
+            collector.emit((number,))
+
+
+class Slowly(Pass):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        Here.clock.advance(0.001)
+        super().execute(tuple_, collector)
+
+
+class See(BasicBolt):
+    def execute(self, tuple_: Tuple, _collector: BasicCollector) -> None:
+        Here.seen.append(tuple_["n"])
+
+
+class Down(BasicBolt):
+    def execute(self, _tuple: Tuple, _collector: BasicCollector) -> None:
+        raise ValueError("down")
+
+
+class Many(Spout):
+    streams = (NUMBER,)
+
+    def open(self, _context: TaskContext, collector: SpoutCollector) -> None:
+        self.collector, self.left = collector, 50
+
+    def next_tuple(self) -> None:
+        while self.left:
+            self.left -= 1
+            self.collector.emit((self.left,), message_id=self.left)
+
+
+class Answering(AsyncBolt):
+    answers = True
+
+    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
+        if tuple_["n"] == 2:
+            raise RetryTupleError("later", delay=100.0)
+        collector.answer(tuple_["n"])
+
+
+class Api(AsyncBolt):
+    concurrency = 1
+
+    async def execute_async(self, _tuple: Tuple, _collector: AsyncCollector) -> None:
+        await asyncio.sleep(1.0)
+
+
+def bench_of(*steps: Any, guarantee: Guarantee = "at_least_once", spout: Any = None, **options: Any) -> Bench:
+    """A bench whose steps follow each other; the options are of the last."""
+    builder = TopologyBuilder("t", guarantee=guarantee)
+    builder.set_spout("spout", spout or source(NUMBER))
+    before = "spout"
+    for number, step in enumerate(steps):
+        of = options if number == len(steps) - 1 else {}
+        declared = builder.set_bolt(f"step-{number}", step, **of)
+        is_first = number == 0 and spout is not Many
+        (declared.shuffle_grouping if is_first else declared.local_grouping)(before)
+        before = f"step-{number}"
+    bench = Bench(builder.build(), holds_back=steps[0] is Hand)
+    Here.clock, Here.seen = bench.clock, []
+    return bench
+
+
+def test_a_tuple_without_a_tree_is_not_done_before_its_record_is_delivered() -> None:
+    bench = bench_of(Hand)
+    task = bench.bolt("step-0")
+    execute(task, bench.pack("step-0", [(1,), (2,), (3,)], [{}, {}, {}], source="spout/default"))
+    one, two, _ = task.bolt.held
+    task.bolt.collector.write(one, "out", b"x")
+    task.bolt.collector.ack(two)
+    task.note_done()
+    done = task.inputs.delivered()
+    assert done is not None
+    assert not any(begin == 0 for runs in done.tuples.values() for begin, _ in runs)
+
+
+def test_an_answer_of_a_step_is_an_effect_of_the_input_of_its_task() -> None:
+    bench = bench_of(Triple, Answering, guarantee="exactly_once", spout=KafkaSpout("text"))
+    task = bench.bolt("step-0")
+    (field,) = bench.topology.manifest.component("spout").streams[0].fields
+    value: Any = b"a" if field.type == "bytes" else "a"
+    execute(task, bench.record("step-0", (value,), {1: 1}, source="spout/default"))
+    task.flush()
+    assert len(bench.sink.to(".answers")) == 2
+    assert (task.open_inputs, task.is_repeatable) == (1, False)
+    task.cleanup()
+
+
+def test_tuples_that_could_not_be_passed_on_hold_their_trees_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = bench_of(Pass, See)
+    task = bench.bolt("step-0")
+    (pack,) = task.first.plans["default"].routes[0].packs
+    pack.limit = 2
+    placed, raised = OpenPack._placed, list[int]()
+
+    def raise_once(self: OpenPack) -> Any:
+        if self is pack and not raised:
+            raised.append(1)
+            raise MemoryError
+        return placed(self)
+
+    monkeypatch.setattr(OpenPack, "_placed", raise_once)
+    for number in (1, 2, 3, 4):
+        task.read(bench.record("step-0", (number,), {number: number}, source="spout/default"))
+    for _ in range(2):
+        task.run(math.inf)
+        task.flush()
+    assert raised
+    assert 1 in Here.seen or bench.sink.checksums().get(1) != 1
+
+
+def test_trees_that_a_paused_step_holds_up_are_kept_alive() -> None:
+    bench = bench_of(Slowly, Down, spout=Many, **PAUSES)
+    task = bench.spout("spout")
+    for _ in range(65):
+        task.emit(1)
+        task.tick(bench.clock.advance(1.0))
+        task.flush()
+    assert task.steps[0].waiting, "held up by the step behind"
+    reset = {root for batch in bench.sink.batches for root in batch.reset_roots.tolist()}
+    assert len(reset) == len(task.open_trees) == 50
+    assert task.running_inputs == 0, "a stop does not wait for them"
+
+
+def test_a_task_waits_while_a_step_behind_takes_no_tuples() -> None:
+    bench = bench_of(Pass, Api)
+    bench.environment = replace(bench.environment, kafka={"bootstrap.servers": "none"}, clock=time.monotonic)
+    task = bench.bolt("step-0")
+    for number in (1, 2, 3):
+        task.read(bench.record("step-0", (number,), {number: number}, source="spout/default"))
+        if number < 3:
+            task.run(math.inf)
+    task.run(time.monotonic())
+    assert (task.is_busy, task.first.waiting) == (True, 1)
+    began = time.monotonic()
+    task.wait(0.1)
+    assert time.monotonic() - began > 0.05
+    task.cleanup()
