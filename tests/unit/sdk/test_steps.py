@@ -6,8 +6,10 @@ import time
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import confluent_kafka
 import pytest
 
+from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import (
     AsyncBolt,
     AsyncCollector,
@@ -24,7 +26,11 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.emitting.open_pack import OpenPack
+from spout_sdk.runtime.bolt_loop import BoltLoop
+from spout_sdk.runtime.task_loop import ComponentProcess
 from tests.components import ByHand, source
+from tests.unit.sdk.bench import Lines
+from tests.unit.sdk.loop_rig import Consumer, LoopSink
 from tests.unit.sdk.memory import Bench, ManualClock, execute
 from tuple_tree.manifest import Guarantee
 
@@ -63,10 +69,24 @@ class Triple(BasicBolt):
             collector.emit((number,))
 
 
+class Fan(BasicBolt):
+    streams: ClassVar[tuple[Stream, ...]] = (NUMBER,)
+
+    def execute(self, _tuple: Tuple, collector: BasicCollector) -> None:
+        for number in range(1_000):
+            collector.emit((number,))
+
+
 class Slowly(Pass):
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         Here.clock.advance(0.001)
         super().execute(tuple_, collector)
+
+
+class SeeSlowly(BasicBolt):
+    def execute(self, tuple_: Tuple, _collector: BasicCollector) -> None:
+        Here.clock.advance(0.001)
+        Here.seen.append(tuple_["n"])
 
 
 class See(BasicBolt):
@@ -198,3 +218,27 @@ def test_a_task_waits_while_a_step_behind_takes_no_tuples() -> None:
     task.wait(0.1)
     assert time.monotonic() - began > 0.05
     task.cleanup()
+
+
+def test_what_a_step_has_passed_on_is_executed_although_no_record_comes() -> None:
+    builder = TopologyBuilder("words", ack_partitions=1)
+    builder.set_spout("lines", Lines)
+    builder.set_bolt("b", Fan).shuffle_grouping("lines")
+    builder.set_bolt("slow", SeeSlowly).local_grouping("b")
+    bench = Bench(builder.build(), sink=LoopSink())
+    Here.clock, Here.seen = bench.clock, []
+    consumer = Consumer({0: [1] + [0] * 3_000}, rows=1)
+    consumer.clock, consumer.wait = bench.clock, bench.clock.advance
+    clients: dict[str, Any] = {CLIENT_CLASSES: {confluent_kafka.Consumer: consumer}}
+
+    def is_over() -> bool:
+        return len(Here.seen) >= 1_000 or consumer.is_empty
+
+    process = ComponentProcess(
+        *(bench.topology, "b", clients, bench.clock, bench.environment.entropy, bench.counters),
+        *(lambda _now: None, is_over),
+    )
+    began = bench.clock()
+    BoltLoop(process, bench.sink).run(is_over)
+    assert len(Here.seen) == 1_000
+    assert bench.clock() - began < 2, "1,000 tuples of a millisecond"
