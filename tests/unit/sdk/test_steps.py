@@ -225,7 +225,8 @@ def test_what_a_step_has_passed_on_is_executed_although_no_record_comes() -> Non
     builder.set_spout("lines", Lines)
     builder.set_bolt("b", Fan).shuffle_grouping("lines")
     builder.set_bolt("slow", SeeSlowly).local_grouping("b")
-    bench = Bench(builder.build(), sink=LoopSink())
+    sink: Any = LoopSink()
+    bench = Bench(builder.build(), sink=sink)
     Here.clock, Here.seen = bench.clock, []
     consumer = Consumer({0: [1] + [0] * 3_000}, rows=1)
     consumer.clock, consumer.wait = bench.clock, bench.clock.advance
@@ -239,6 +240,6 @@ def test_what_a_step_has_passed_on_is_executed_although_no_record_comes() -> Non
         *(lambda _now: None, is_over),
     )
     began = bench.clock()
-    BoltLoop(process, bench.sink).run(is_over)
+    BoltLoop(process, sink).run(is_over)
     assert len(Here.seen) == 1_000
     assert bench.clock() - began < 2, "1,000 tuples of a millisecond"
