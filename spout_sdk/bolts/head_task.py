@@ -138,6 +138,8 @@ class HeadTask(ABC):
         return self._run(self.steps, until)
 
     def _run(self, steps: Sequence[Step], until: float) -> bool:
+        if not self._behind:  # nothing is passed on
+            return not steps or steps[0].run(until)
         while steps:
             self.outbox.pass_on()
             step = _next(steps)

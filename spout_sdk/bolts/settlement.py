@@ -396,20 +396,27 @@ class Settlement:
             if settled[rows[0]] == ACKED:
                 acked.add(batch, pack.first + int(rows[0]))
             return
-        is_acked = np.frombuffer(settled, np.uint8)[np.asarray(rows, np.intp)] == ACKED
-        if isinstance(rows, range) and pack.starts is None and is_acked.all():
-            acked.add_range(batch, range(pack.first + rows.start, pack.first + rows.stop))
-        else:
-            acked.add_all(batch, pack.places_of(np.asarray(rows, np.intp)[is_acked]))
+        is_run = isinstance(rows, range) and pack.starts is None
+        if is_run and settled.count(ACKED, rows[0], rows[-1] + 1) == len(rows):
+            acked.add_range(batch, range(pack.first + int(rows[0]), pack.first + int(rows[-1]) + 1))
+            return
+        indices = np.asarray(rows, np.intp)
+        is_acked = np.frombuffer(settled, np.uint8)[indices] == ACKED
+        acked.add_all(batch, pack.places_of(indices[is_acked]))
 
     def _ack_rows(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
+        self._counters.acked += len(rows)
         if isinstance(rows, range):
             pack.settled[rows.start : rows.stop] = bytes([ACKED]) * len(rows)
         else:
             np.frombuffer(pack.settled, np.uint8)[rows] = ACKED
         self._last = None
+        if isinstance(rows, range) and self._noted:
+            before = self._noted[-1]
+            if before.pack is pack and isinstance(before.rows, range) and before.rows.stop == rows.start:
+                self._noted.pop()
+                rows = range(before.rows.start, rows.stop)
         self._noted.append(Noted(pack, rows))
-        self._counters.acked += len(rows)
 
     def _note(self, pack: InputPack, index: int) -> None:
         if pack is self._last:

@@ -120,8 +120,10 @@ class Step(Task):
             raise self.failure
         self.is_running = True
         try:
-            while self.waiting and not self.adapter.is_busy:
-                if not length_hint(self._begun):
+            while (has_begun := length_hint(self._begun) > 0) or self._queue:
+                if self.adapter.is_busy:
+                    break
+                if not has_begun:
                     self._begin()
                 if self._execute(until):
                     return not self.waiting or self.adapter.is_busy
