@@ -43,7 +43,7 @@ def test_a_running_topology_has_no_finding_but_that_of_its_failures(use: Use, do
             run = doctor(source.reference, "--json", "--strict", watch="2")
             printed = json.loads(run.stdout)
             found = [(each["severity"], each["check"], each["component"]) for each in printed["findings"]]
-            assert printed["topologies"] == [source.name]
+            assert printed["topologies"] == [source.name], run.stdout + run.stderr
             return (run.returncode, found) == (1, [("warning", "trees", "split")])
 
         # On a busy machine a bolt may make no progress during the watch.
