@@ -130,13 +130,8 @@ class Settlement:
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
-        if tuple_.offset == NO_OFFSET:
-            return
-        if tuple_.settled:
-            if tuple_.pack.has_expired:
-                return
-            raise tuple_.pack.already_done("fail")
-        self._fail(tuple_, as_text(message))
+        if self._is_open(tuple_, "fail"):
+            self._fail(tuple_, as_text(message))
 
     def reject(self, tuple_: Tuple, error: WireError) -> None:
         """Makes a dead letter of a tuple that cannot be read, and fails its trees: they cannot complete."""
@@ -166,13 +161,8 @@ class Settlement:
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
-        if tuple_.offset == NO_OFFSET:
-            return
-        if tuple_.settled:
-            if tuple_.pack.has_expired:
-                return
-            raise tuple_.pack.already_done("retry")
-        self.retries.retry(tuple_, as_text(message), delay, rows)
+        if self._is_open(tuple_, "retry"):
+            self.retries.retry(tuple_, as_text(message), delay, rows)
 
     def withdraw(self, tuple_: Tuple) -> None:
         """A tuple will be executed again: records of the execution before do not ack it."""
@@ -424,6 +414,14 @@ class Settlement:
         else:
             self._last, self._last_rows = pack, [index]
             self._noted.append(Noted(pack, self._last_rows))
+
+    @staticmethod
+    def _is_open(tuple_: Tuple, action: str) -> bool:
+        """False for a tick tuple and one that has expired; raises `TupleAlreadyDoneError` if it is settled."""
+        pack = tuple_.pack
+        if pack.settled[tuple_.index] and not pack.has_expired:
+            raise pack.already_done(action)
+        return pack.offset != NO_OFFSET and not pack.settled[tuple_.index]
 
     def _settle(self, tuple_: Tuple) -> None:
         if not tuple_.settled:

@@ -6,6 +6,7 @@ offset, and in its metadata the done inputs after it, which no later owner execu
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -51,7 +52,7 @@ def first_offsets(records: Sequence[Message]) -> dict[int, int]:
     return {record.partition(): record.offset() for record in reversed(records)}  # type: ignore[misc]
 
 
-class DeliveryGuarantee:
+class DeliveryGuarantee(ABC):
     """The delivery guarantee of a process: commits the progress of its tasks with the reader, and the sink's records.
 
     `tasks` is the live mapping of the tasks of the process. The loop calls the methods in its thread. Each may raise
@@ -118,9 +119,9 @@ class DeliveryGuarantee:
         for task in self._tasks.values():
             task.flush()
 
+    @abstractmethod
     def release(self, partitions: Sequence[int]) -> None:
         """Sends the last output of tasks before they are revoked, waits for the delivery, and commits."""
-        raise NotImplementedError
 
     def drop(self, partitions: Sequence[int]) -> None:
         """Forgets tasks that another process has already, or whose process fails."""

@@ -124,7 +124,7 @@ class Api(AsyncBolt):
     concurrency = 1
 
     async def execute_async(self, _tuple: Tuple, _collector: AsyncCollector) -> None:
-        await asyncio.sleep(1.0)
+        await asyncio.Event().wait()
 
 
 def bench_of(*steps: Any, guarantee: Guarantee = "at_least_once", spout: Any = None, **options: Any) -> Bench:
