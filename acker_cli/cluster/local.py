@@ -27,8 +27,6 @@ logger = get_logger(__name__)
 
 # Access to a cluster; the embedded broker takes none of it.
 _ACCESS: Final = ("bootstrap.servers", "metadata.broker.list", "security.", "sasl.", "ssl.", "enable.ssl.")
-# So that workers that start together are in the first generation of a group: no task moves while they start.
-_WORKERS_JOIN: Final = {"group.initial.rebalance.delay.ms": "500"}
 _STDIN: Final = "-"
 _SECONDS: Final = 30.0
 _ROOM_SECONDS: Final = 0.1
@@ -56,9 +54,12 @@ def embedded_broker(section: LocalKafkaSection, console: Console) -> "LocalKafka
     for variable, value in ((CACHE_VARIABLE, section.cache), (REPOSITORY_VARIABLE, section.repository)):
         if value is not None:
             os.environ[variable] = str(value)
-    properties = {**_WORKERS_JOIN, **section.properties}
     return LocalKafka(
-        data_dir=section.data_dir, port=section.port, properties=properties, heap=section.heap, console=console
+        data_dir=section.data_dir,
+        port=section.port,
+        properties=section.properties,
+        heap=section.heap,
+        console=console,
     )
 
 

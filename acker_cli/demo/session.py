@@ -50,9 +50,8 @@ class DemoOptions:
     def plan(self) -> RunPlan:
         """The plan of its topology, which reads the parameters from the environment, here and in its processes."""
         os.environ.update(self.parameters.to_environment())
-        # One is left when another is killed. A single one owns all tasks at once: no line is emitted again, because a
-        # second one has joined the groups a moment later.
-        workers, ackers = (2, 2) if self.kill else (1, 1)
+        # One is left when another is killed.
+        workers, ackers = (2, 2) if self.kill else (None, 1)
         return RunPlan(load_topology(REFERENCE), REFERENCE, processes=workers, ackers=ackers)
 
 

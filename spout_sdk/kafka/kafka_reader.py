@@ -45,6 +45,9 @@ class KafkaReader(GroupConsumer):
         on_lost: called with partitions that another member has already.
         instance: name of this process as a static member of the group; a dynamic one unless given.
         is_new_instance: whether no process had that name before.
+
+    Attributes:
+        read_to: with `from_end`, partition → the offset after the last record that its user has handled.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class KafkaReader(GroupConsumer):
         self._topic = topic
         self._from_end = from_end
         self._paused: set[int] = set()
+        self.read_to: dict[int, int] = {}
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._on_lost = on_lost
@@ -164,6 +168,7 @@ class KafkaReader(GroupConsumer):
         if self._from_end:
             for partition in partitions:
                 _, partition.offset = watermarks(self.client, partition, ANSWER_SECONDS)
+                self.read_to[partition.partition] = partition.offset
         self.forget_commits()  # others may have committed meanwhile
         self.client.incremental_assign(partitions)
         # A partition that was paused when it was revoked would come back paused.

@@ -58,6 +58,8 @@ class ComponentRunner:
             transactional id.
         is_new_slot: True if no process has had that slot before; otherwise the process joins its group twice, which
             starts a rebalance.
+        members: the processes of the component that start together. A spout emits nothing while it has more than its
+            share of the tasks, for 10 seconds at most: the others get them as they join the group.
         state_directory: directory of the stores of states; the next process on this disk continues with them. Without
             it, stores are in memory. Processes of one bolt may share it.
         clock: monotonic seconds.
@@ -78,6 +80,7 @@ class ComponentRunner:
         on_hanging: Callable[[str], None] | None = None,
         slot: str | None = None,
         is_new_slot: bool = False,
+        members: int = 1,
         state_directory: str | os.PathLike[str] | None = None,
         clock: Clock = time.monotonic,
         entropy: Entropy = os.urandom,
@@ -93,6 +96,7 @@ class ComponentRunner:
             *(self._tick, lambda: self._runner.stopping),
             instance=slot,
             is_new_instance=is_new_slot,
+            members=members,
             state_directory=None if state_directory is None else Path(state_directory),
         )
         self._on_hanging = on_hanging

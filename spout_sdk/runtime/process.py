@@ -78,6 +78,7 @@ def run_worker(reference: str, components: Sequence[str], launch: Launch) -> int
             on_hanging=lambda why: report(component, {"error": why}),
             slot=launch.slots[component],
             is_new_slot=launch.is_new_slot,
+            members=launch.members.get(component, 1),
             state_directory=launch.state_directory,
         )
 

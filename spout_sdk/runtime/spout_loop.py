@@ -5,7 +5,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Final
 
+from confluent_kafka import Message
+
 from kafka_clients.control_reader import ControlReader
+from kafka_clients.log_reader import LogReader
 from kafka_clients.loop_runner import NOT_STALLED, Stalled
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.head_task import open_sessions
@@ -28,6 +31,8 @@ _TICK_SECONDS: Final = 0.0025
 _THROTTLED_SECONDS: Final = 0.02
 _SHORTEST_IDLE: Final = 0.001
 _LONGEST_IDLE: Final = 0.01
+_JOIN_SECONDS: Final = 10.0  # how long tasks wait for processes that have not joined the group yet
+_REVOKE_SECONDS: Final = 3.0  # how long open trees may take when a task moves to another process
 _IDLE_SHARE: Final = 1 / 16  # an idle spout is called again after this fraction of the time since its last work
 
 
@@ -59,6 +64,10 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         self._undone = "no outcome of its open trees has come"
         self._worked_at = 0.0
         self._control = process.control
+        declared = process.topology.manifest.component(process.component)
+        self._share = -(-declared.tasks // process.members)
+        self._joins_until = process.clock() + _JOIN_SECONDS if process.members > 1 else 0.0
+        self._kafka = process.kafka
 
     @property
     def pending(self) -> int:
@@ -70,6 +79,9 @@ class SpoutLoop(TaskLoop[SpoutTask]):
 
     @property
     def _control_state(self) -> ControlState | None:
+        """The requested state; None while that is not known, or tasks will move to processes that start as well."""
+        if self._clock() < self._joins_until:
+            return None
         return "running" if self._control is None else self._control.state
 
     def stats(self, stalled: Stalled = NOT_STALLED) -> Stats:
@@ -137,14 +149,20 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     def _handle_notices(self, seconds: float) -> bool:
         """Handles the outcomes that are available, or that arrive within `seconds`."""
         records = self._reader.read(1 if seconds else _LARGEST_READ, seconds)
-        for record in records:
-            task = self.tasks.get(record.partition())  # type: ignore[arg-type]
-            if task is not None:
-                task.handle(record)
+        self._handle(records)
         return bool(records)
+
+    def _handle(self, records: Sequence[Message]) -> None:
+        for record in records:
+            partition, offset = record.partition(), record.offset()
+            if (task := self.tasks.get(partition)) is not None:  # type: ignore[arg-type]
+                task.handle(record)
+                self._reader.read_to[partition] = offset + 1  # type: ignore[operator,index]
 
     def _tick(self, now: float) -> None:
         self._tick_at = now + _TICK_SECONDS
+        if self.tasks and len(self.tasks) <= self._share:
+            self._joins_until = 0.0
         if self._control is not None:
             self._look_at_control(self._control, now)
         for task in tuple(self.tasks.values()):
@@ -164,6 +182,22 @@ class SpoutLoop(TaskLoop[SpoutTask]):
             task.open()
             self.tasks[partition] = task
         logger.info("%s has tasks %s", self._component, sorted(self.tasks))
+
+    def _revoked(self, partitions: Sequence[int]) -> None:
+        """Waits for the outcomes of open trees: the next owner of a task emits again what is open.
+
+        The trees of an open transaction do not complete before its commit.
+        """
+        tasks = [self.tasks[each] for each in partitions if each in self.tasks]
+        if any(task.pending for task in tasks) and not self._environment.is_transactional:
+            deadline = self._clock() + _REVOKE_SECONDS
+            # The consumer fetches nothing during a rebalance.
+            with LogReader(self._kafka, group=self._group, role=None, has_ends=False) as reader:
+                reader.assign({self._reader.place(each): self._reader.read_to[each] for each in partitions})
+                while any(task.pending for task in tasks) and self._clock() < deadline and not self._stopping():
+                    self._flush()
+                    self._handle(reader.poll(_TICK_SECONDS))
+        self._released(partitions)
 
     def _released(self, partitions: Sequence[int]) -> None:
         held = [partition for partition in partitions if partition in self.tasks]

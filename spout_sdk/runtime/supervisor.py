@@ -40,6 +40,7 @@ class Launch:
     kafka: Mapping[str, Any] = field(repr=False)
     slots: Mapping[str, str]  # component → its slot, see `ComponentRunner`; a worker and its successors have the same
     is_new_slot: bool = False  # whether no process has had these slots before
+    members: Mapping[str, int] = field(default_factory=dict)  # component → the workers that run it; one by default
     state_directory: str | None = None  # directory of the stores of states; in memory if None
     path: Sequence[str] = field(default_factory=lambda: [os.path.abspath(entry) for entry in sys.path])
     log_level: int = field(default_factory=lambda: logging.getLogger().getEffectiveLevel())
@@ -146,6 +147,7 @@ class TopologyRunner(Supervisor[Stats]):
             if count < 1:
                 raise TopologyError(f"processes is {count}: a topology needs one at least")
             processes = place(self._heads, count)
+        self._members = dict(Counter(chain.from_iterable(processes)))
         self._slots = [self._slot(each) for each in self._checked(processes)]
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -222,10 +224,9 @@ class TopologyRunner(Supervisor[Stats]):
     def _checked(self, workers: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
         """The components of each worker; an error if that does not fit the topology."""
         known = {component.name: component for component in self._components}
-        counts = Counter(chain.from_iterable(workers))
-        if left_out := [component.name for component in self._heads if component.name not in counts]:
+        if left_out := [component.name for component in self._heads if component.name not in self._members]:
             raise TopologyError(f"processes leaves out {', '.join(left_out)}: name each component")
-        for name, count in counts.items():
+        for name, count in self._members.items():
             if name not in known:
                 raise TopologyError(f"processes names {name!r}, but the topology has {', '.join(sorted(known))}")
             if (head := self._manifest.head(name).name) != name:
@@ -248,7 +249,7 @@ class TopologyRunner(Supervisor[Stats]):
         def launch() -> dict[str, Any]:
             nonlocal is_new
             was_new, is_new = is_new, False
-            return asdict(Launch(dict(self._kafka), slots, was_new, self._state_directory))
+            return asdict(Launch(dict(self._kafka), slots, was_new, self._members, self._state_directory))
 
         chained = [bolt.name for component in components for bolt in self._manifest.chained_to(component)]
         return Slot(components, spawn, launch, {name: Stats(name) for name in (*components, *chained)})

@@ -51,6 +51,7 @@ class ComponentProcess:
     state_directory: Path | None = None  # directory of the stores of states; in memory if None
     instance: str | None = None  # `group.instance.id`; the next process with it takes over the tasks
     is_new_instance: bool = False  # whether no process has had that instance before
+    members: int = 1  # the processes of the component that start together
     control: ControlReader | None = None  # for a spout; without it, the spout is always running
     published: PublishedManifest | None = None  # the published manifest, for a bolt
     chained: dict[str, Counters] = field(init=False)  # chained bolt → its counters
@@ -99,7 +100,7 @@ class TaskLoop(Loop, Generic[T]):
             *(kafka, topic, self._group),
             from_end=from_end,
             on_assigned=self._assigned,
-            on_revoked=self._released,
+            on_revoked=self._revoked,
             on_lost=self._lost,
             instance=process.instance,
             is_new_instance=process.is_new_instance,
@@ -206,6 +207,9 @@ class TaskLoop(Loop, Generic[T]):
 
     @abstractmethod
     def _assigned(self, partitions: Sequence[int]) -> None: ...
+
+    def _revoked(self, partitions: Sequence[int]) -> None:
+        self._released(partitions)
 
     @abstractmethod
     def _released(self, partitions: Sequence[int]) -> None:
