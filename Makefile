@@ -8,6 +8,8 @@ RUNNABLE := $(VENV)/.runnable
 READY := $(VENV)/.ready
 PARTS ?= tests/unit tests/kafka tests/spark
 WORKERS ?= 3
+# Else each process compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-all test-oldest-spark test-container test-cluster test-faults chaos lint types format wheel docs docs-serve reference bench bench-setup bench-guard bench-report screenshots clean
 
