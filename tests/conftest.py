@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen()
     exhaustive = bool(config.getoption("--exhaustive"))
     settings.load_profile("exhaustive" if exhaustive else "fast")
-    os.environ["ACKER_TEST_SEEDS"] = "30" if exhaustive else "0"
+    os.environ["ACKER_TEST_SEEDS"] = "30" if exhaustive else "1"
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_SharedBroker(config), "shared-broker")
 

@@ -44,6 +44,7 @@ def report_of(run: Run) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.exhaustive
 def test_kills_of_a_right_topology_are_no_violation_and_a_message_without_an_ack_is_one(
     shop: Shop, tmp_path: Path
 ) -> None:

@@ -22,6 +22,9 @@ from tests.pages import names_of
 from tests.unit.cli.running import Acker, call_acker, one_line
 from tests.waiting import eventually
 
+# So that one process runs each topology once.
+pytestmark = pytest.mark.xdist_group("message status")
+
 READ_AHEAD: Final = 4
 """Offsets that a partition is read ahead of its first open message."""
 MESSAGES: Final = ("ok", "skip", "bad", "fail", "ok"), ("hold", "ok", "ok", "ok", "late")

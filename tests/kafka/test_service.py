@@ -256,6 +256,7 @@ def reading_lags(servers: str, topology: str) -> Iterator[Iterator[float]]:
             process.kill()
 
 
+@pytest.mark.exhaustive
 def test_workers_and_outcomes_wait_for_the_broker_with_backoff(
     broker: LocalKafka, servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from spout_sdk import StateView
 from tests.kafka.sdk_rig import Use
 from tests.waiting import eventually
@@ -9,6 +11,7 @@ from tests.waiting import eventually
 LINES = [f"{number % 7} the word{number % 40} and the tide" for number in range(2_000)]
 
 
+@pytest.mark.exhaustive
 def test_counts_are_exact_after_replays_and_kills(use: Use) -> None:
     source = use("counts", 2)
     with source.processes({"count": 2}) as runner:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -92,10 +93,11 @@ def pandas_udf(rows: DataFrame) -> DataFrame:
     return rows.select(make(reverse, "string")("line").alias("word"), "_tracking")
 
 
+Transform = Callable[[DataFrame], DataFrame]
 ANY = Counter[str]()
 """Which rows it makes is for Spark to choose."""
 
-TRANSFORMS = {
+TRANSFORMS: dict[Transform, Counter[str]] = {
     cached: WORDS,
     from_rdd: WORDS,
     limited: ANY,
@@ -108,7 +110,12 @@ TRANSFORMS = {
 }
 
 
-def test_transforms_of_all_kinds(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kinds", [(cached, counted, arrow_function), pytest.param([*TRANSFORMS], marks=pytest.mark.exhaustive)], ids=len
+)
+def test_transforms_of_all_kinds(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path, kinds: Sequence[Transform]
+) -> None:
     """One micro-batch, whose rows go through one transform each."""
     lines, words = (declare({"kind": str, field: str}) for field in ("line", "word"))
     of_kinds = manifest_of(topology_name(), lines=lines, words=words, ack_partitions=3)
@@ -117,15 +124,15 @@ def test_transforms_of_all_kinds(spark: SparkSession, bootstrap_servers: str, tm
     def transform(rows: DataFrame) -> DataFrame:
         made: Any = (
             each(rows.where(F.col("kind") == each.__name__)).withColumn("kind", F.lit(each.__name__))
-            for each in TRANSFORMS
+            for each in kinds
         )
         united: DataFrame = reduce(DataFrame.unionByName, made)
         return united
 
-    sent = {each: stage.send([(each.__name__, line) for line in LINES]) for each in TRANSFORMS}
+    sent = {each: stage.send([(each.__name__, line) for line in LINES]) for each in kinds}
     stage.drain(spark, transform)
     found = Counter(stage.values())
-    for each in TRANSFORMS:
+    for each in kinds:
         expected = TRANSFORMS[each]
         words_of = Counter({word: n for (kind, word), n in found.items() if kind == each.__name__})
         assert words_of == expected or expected is ANY, each.__name__

@@ -63,6 +63,7 @@ def await_while_it_runs(command: RunningAcker, condition: Callable[[], bool], wh
     assert command.process.poll() is None, command.output
 
 
+@pytest.mark.exhaustive
 def test_a_bolt_between_components_of_the_sdk(
     bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,4 +76,4 @@ def test_each_entry_is_booked_once(postgres: Postgres, monkeypatch: pytest.Monke
         assert {id_ for (id_,) in postgres.rows("SELECT id FROM entries")} == ids
         assert dict(postgres.rows("SELECT * FROM balances")) == expected
 
-    each_seed(check, plain=1)
+    each_seed(check)

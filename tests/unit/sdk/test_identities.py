@@ -174,7 +174,7 @@ def test_each_attempt_has_the_same_identities(kind: Any) -> None:
         assert {*again} == {*first}
         assert len(again) > len(first), "some are emitted again"
 
-    each_seed(check, plain=1)
+    each_seed(check)
 
 
 @pytest.mark.parametrize(("guarantee", "is_own"), [("at_most_once", False), ("at_least_once", True)])

@@ -222,7 +222,7 @@ def test_crashes_lose_no_message_and_no_root_is_used_twice(
     monkeypatch.setattr(delivery_guarantees, "_COMMIT_SECONDS", 0.01)
     if not has_room:
         monkeypatch.setattr(commit_metadata, "LARGEST_METADATA", 40)
-    each_seed(partial(check_run, faults, has_room), plain=1)
+    each_seed(partial(check_run, faults, has_room))
 
 
 def check_run(faults: bool, has_room: bool, seed: int) -> None:

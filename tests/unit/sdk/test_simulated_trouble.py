@@ -191,7 +191,7 @@ def stir(cluster: SimulatedCluster, chance: random.Random, tasks: list[tuple[str
 @pytest.mark.parametrize("guarantee", TIMEOUTS)
 def test_every_kill_leads_to_a_replay_at_worst(guarantee: Guarantee) -> None:
     """A tuple that raises or cannot be written is not acked either, and with exactly once nothing is repeated."""
-    each_seed(partial(check_run, guarantee), plain=1)
+    each_seed(partial(check_run, guarantee))
 
 
 def check_run(guarantee: Guarantee, seed: int) -> None:

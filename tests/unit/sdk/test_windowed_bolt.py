@@ -230,7 +230,7 @@ ALL = [(window, guarantee) for window in WINDOWS for guarantee in get_args(Guara
     ids=lambda each: str(each),
 )
 def test_each_tuple_is_in_its_windows_once_whatever_is_killed(window: WindowSpec, guarantee: Any) -> None:
-    each_seed(lambda seed: _run(window, guarantee, seed), plain=1)
+    each_seed(lambda seed: _run(window, guarantee, seed))
 
 
 def _run(window: WindowSpec, guarantee: Any, seed: int) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acker_worker.ledger import LedgerSettings
+from spark_jobs import entries
 from spark_jobs.entries import Record
 from spark_jobs.inbox import InputAcks, PartitionRead, ack_unreported, records_of, send_reported_acks, unpack
 from spark_jobs.packing import LARGEST, pack
@@ -189,7 +190,7 @@ def test_no_tree_is_acked_before_all_children_of_a_whole_attempt(lines: list[str
 @pytest.mark.parametrize("grouping", sorted({*get_args(Grouping)} - {"direct", "custom", "local"}))
 def test_rows_arrive_and_trees_complete(stream: Stream, grouping: str) -> None:
     rng = random.Random(7)
-    lines = [" ".join(rng.choices("abcd", k=rng.randint(0, 5))) for _ in range(400)]
+    lines = [" ".join(rng.choices("abcd", k=rng.randint(0, 5))) for _ in range(100)]
     batch, trees, _ = inbox(lines, rng)
     rows = write_1(batch, to=topology(stream, grouping))
     found = children(rows, stream)
@@ -209,20 +210,27 @@ def test_rows_arrive_and_trees_complete(stream: Stream, grouping: str) -> None:
     assert log.acked == set(trees)
 
 
+@pytest.fixture
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "ENTRIES", 100)
+
+
+@pytest.mark.usefixtures("_small_batches")
 def test_a_repeated_second_write_is_the_same() -> None:
     """Whether it is made of what write 1 has read or of what is read again, and however Spark divides the records."""
-    batch, _, _ = inbox(["a b", BAD] * 4_500, random.Random(3))
+    batch, _, _ = inbox(["a b", BAD] * 200, random.Random(3))
     first = write_2(batch, batch_id=5)
     assert len(first) > PARTITIONS
-    assert write_2(batch.slice(0, 1_000), batch.slice(1_000), batch_id=5) == first
+    assert write_2(batch.slice(0, 90), batch.slice(90), batch_id=5) == first
     again: list[Record] = []
     inputs = batch.select(["partition", "headers"])
     ack_unreported(acks_of(5), again.extend, iter([inputs.slice(0, 77), inputs.slice(77)]))
     assert rows_of(again) == first
 
 
+@pytest.mark.usefixtures("_small_batches")
 def test_batches_of_an_attempt_count_in_any_order() -> None:
-    batch, trees, _ = inbox(["a b"] * 9_000, random.Random(3))
+    batch, trees, _ = inbox(["a b"] * 400, random.Random(3))
     first = [row for row in write_1(batch) if row["topic"] == "t.acks"]
     assert len(first) > PARTITIONS
     assert not folded(trees, [*reversed(first), *write_2(batch)]).acked, "no child was processed"

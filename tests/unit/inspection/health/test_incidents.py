@@ -28,7 +28,7 @@ from spout_sdk.state.stores import MemoryStore
 from tests.unit.inspection.health.watched import HOST, SOURCE, Watched
 
 DETECTED_SECONDS: Final = 30
-BEFORE: Final = 20
+BEFORE: Final = 10
 """Seconds of healthy work before each incident."""
 
 
@@ -135,7 +135,7 @@ def run_with_poison(watched: Watched, service: Service) -> None:
 def test_a_poison_message(service: Service) -> None:
     watched = shop()
     run_with_poison(watched, service)
-    assert_found(watched, "open-messages", "price", f"{SOURCE}[1] offset 52", "in bolt price with", "no price in it")
+    assert_found(watched, "open-messages", "price", f"{SOURCE}[1] offset 27", "in bolt price with", "no price in it")
 
 
 def test_a_poison_message_that_its_task_retries(service: Service) -> None:

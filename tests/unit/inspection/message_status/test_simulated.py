@@ -112,7 +112,7 @@ def shop(truth: Truth, guarantee: Guarantee, *, chained: bool, outcomes: bool) -
 def test_a_message_is_never_done_before_it_is_and_is_done_in_the_end(
     guarantee: Guarantee, chained: bool, outcomes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    each_seed(partial(_run, monkeypatch, guarantee, chained=chained, outcomes=outcomes), plain=1)
+    each_seed(partial(_run, monkeypatch, guarantee, chained=chained, outcomes=outcomes))
 
 
 def test_before_the_first_commit_a_message_is_not_read_yet_if_its_topic_is_named() -> None:

@@ -146,7 +146,7 @@ def run(seed: int, guarantee: Guarantee) -> None:
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_nothing_is_lost_or_there_twice_whatever_is_killed(guarantee: Guarantee) -> None:
-    each_seed(lambda seed: run(seed, guarantee), plain=2)
+    each_seed(lambda seed: run(seed, guarantee))
 
 
 class Gated(Holding):
