@@ -80,7 +80,7 @@ def test_acks_of_a_superseded_session_change_no_tree() -> None:
 
 @pytest.mark.parametrize("faults", [False, True])
 def test_a_tree_is_acked_when_all_of_its_tuples_are_and_not_before(faults: bool) -> None:
-    each_seed(lambda seed: Trees(seed, faults=faults).run(5_000))
+    each_seed(lambda seed: Trees(seed, faults=faults).run(3_000))
 
 
 def test_the_message_of_a_fail_survives_an_earlier_outcome() -> None:

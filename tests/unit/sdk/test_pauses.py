@@ -112,7 +112,7 @@ def test_the_pause_becomes_longer_and_ends_with_the_first_call_that_returns(
     if on_exception == "retry":
         options["retry"] = RetryPolicy(initial_delay=50.0, max_delay=50.0, max_retries=2)
     topology = steps(settings={"max_tree_age": 900.0}, **options)
-    with SimulatedCluster(topology, sources={"words": numbered(20)}) as cluster:
+    with SimulatedCluster(topology, sources={"words": numbered(20)}, step=0.5) as cluster:
         cluster.advance(100)
         first = [at for at in database.calls if at == 0.0]
         assert len(first) == 6  # three of each task

@@ -72,7 +72,7 @@ def _root_of_word(word: int, key: int, partitions: int) -> int:
 @pytest.mark.parametrize("partitions", [3, 1000])
 def test_roots_at_the_end_of_the_range_come_back(partitions: int) -> None:
     """The last blocks do not fill a range together: for P = 1000 there are 656 of them."""
-    roots = np.array([2**64 - 1 - (number << 14) for number in range(4_000)], dtype=np.uint64)
+    roots = np.array([2**64 - 1 - (number << 14) for number in range(1_500)], dtype=np.uint64)
     words = words_of_roots(roots, 0, partitions)
     assert roots_of_words(words, np.zeros_like(words), partitions).tolist() == roots.tolist()
     assert [position_word(position_of(root, 0, partitions)) for root in roots.tolist()] == words.tolist()

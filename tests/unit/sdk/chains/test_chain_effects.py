@@ -169,9 +169,9 @@ def test_a_tuple_without_a_tree_that_waits_in_a_chain_is_not_lost(head: str, gro
 
 def test_tuples_without_a_tree_are_committed_under_load() -> None:
     with cluster(("shuffle", AsideAtOnce), ("local", PASS.basic), ("local", publish)) as running:
-        produce(running, *range(2_000))
+        produce(running, *range(1_000))
         running.advance(5)
-        assert published(running) == dict.fromkeys(range(2_000), 1)
+        assert published(running) == dict.fromkeys(range(1_000), 1)
 
 
 @GROUPINGS

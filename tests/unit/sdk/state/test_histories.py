@@ -334,7 +334,7 @@ def _each(histories: int) -> None:
 
 
 def test_each_tuple_changes_the_state_once() -> None:
-    _each(500)
+    _each(200)
 
 
 @pytest.mark.exhaustive
