@@ -57,9 +57,7 @@ def states() -> Iterator[Scenario]:
     for guarantee in REPLAYING:
         for step in STEPS:
             is_quick = (step, guarantee) == ("commits", "exactly_once")
-            yield counted(
-                f"count {step}", guarantee, happens=(dies("count", step), feed), deaths=1, is_quick=is_quick
-            )
+            yield counted(f"count {step}", guarantee, happens=(dies("count", step), feed), deaths=1, is_quick=is_quick)
         for component, bolts in (("split", SPREAD), ("messages", BEHIND)):
             kill = dies(component, "sends acks"), feed
             yield counted(f"{component} dies", guarantee, bolts, happens=kill, deaths=1)

@@ -123,8 +123,7 @@ def test_transforms_of_all_kinds(
 
     def transform(rows: DataFrame) -> DataFrame:
         made: Any = (
-            each(rows.where(F.col("kind") == each.__name__)).withColumn("kind", F.lit(each.__name__))
-            for each in kinds
+            each(rows.where(F.col("kind") == each.__name__)).withColumn("kind", F.lit(each.__name__)) for each in kinds
         )
         united: DataFrame = reduce(DataFrame.unionByName, made)
         return united
