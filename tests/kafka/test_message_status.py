@@ -84,7 +84,7 @@ def await_state(shop: Source, running: InThreads) -> None:
     eventually(is_quiet, "two failures and all acks committed", 60)
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["outcomes", "no outcomes"])
+@pytest.fixture(scope="module", params=[True, pytest.param(False, marks=pytest.mark.exhaustive)], ids=["outcomes", "no outcomes"])
 def shop(request: pytest.FixtureRequest, bootstrap_servers: str) -> Iterator[Source]:
     shop = made(bootstrap_servers, has_outcomes=request.param)
     with in_threads(shop.topology, shop.bootstrap) as running:

@@ -137,7 +137,7 @@ def test_transforms_of_all_kinds(
         assert words_of == expected or expected is ANY, each.__name__
     waiting = stage.anchored()
     dropped = {root for roots in sent.values() for root in roots} - waiting
-    kept = {only_long: ".{13}", joined: "w1|w2"}
+    kept: dict[Transform, str] = {only_long: ".{13}", joined: "w1|w2"}
     for each, roots in sent.items():
         if TRANSFORMS[each] is not ANY:
             expected_roots = {

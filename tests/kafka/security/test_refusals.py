@@ -27,7 +27,7 @@ from tests.kafka.security.secured import SecuredKafka, bindings_of
 from tests.waiting import eventually
 from tuple_tree.names import TOPOLOGIES_TOPIC, tuples_topic
 
-pytestmark = pytest.mark.xdist_group("secured")
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("secured")]
 
 SECONDS = 120
 COMPONENTS = ("lines", "split", "count")
@@ -94,7 +94,6 @@ def test_each_acl_that_is_missing_is_named(secured: SecuredKafka, topology: Topo
             assert "acker topics acls MODULE:TOPOLOGY" in message
 
 
-@pytest.mark.exhaustive
 def test_settings_of_topics_and_an_operator_without_its_acls(secured: SecuredKafka, topology: Topology) -> None:
     role = acker_role(topology.manifest)
     changed = [dataclasses.replace(each, operations=each.operations[:1]) for each in role.permissions]
@@ -120,7 +119,6 @@ def test_settings_of_topics_and_an_operator_without_its_acls(secured: SecuredKaf
         Catalogue(kafka).publish(topology.manifest)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "written"), [("lines", "acks"), ("split", "tuples.count")])
 def test_an_acl_that_is_removed_ends_a_component(
     secured: SecuredKafka, topology: Topology, name: str, written: str
@@ -141,7 +139,6 @@ def test_an_acl_that_is_removed_ends_a_component(
     assert "acker topics acls MODULE:TOPOLOGY" in message
 
 
-@pytest.mark.exhaustive
 def test_a_missing_acl_is_the_first_finding(secured: SecuredKafka, topology: Topology) -> None:
     inbox, role = tuples_topic(topology.name, "count"), component_role(topology.manifest, "count")
     (needed,) = [each for each in role.permissions if each.name == inbox and Operation.READ in each.operations]
@@ -156,7 +153,6 @@ def test_a_missing_acl_is_the_first_finding(secured: SecuredKafka, topology: Top
     assert "acker topics acls MODULE:TOPOLOGY --role count" in first.remedy
 
 
-@pytest.mark.exhaustive
 def test_an_authentication_failure_has_its_reason_and_no_secret(
     secured: SecuredKafka,
     topology: Topology,
