@@ -35,7 +35,7 @@ $(READY): $(RUNNABLE)
 demo: $(RUNNABLE) ## Count the words of a book through a real Kafka, every line acked
 	$(BIN)/acker demo
 
-test: $(READY) ## Run the tests on a real Kafka and a real Spark: under five minutes; PARTS=tests/unit selects a folder
+test: $(READY) ## Run the tests on a real Kafka and a real Spark: under four minutes; PARTS=tests/unit selects a folder
 	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PARTS)
 
 test-all: $(READY) ## Run all tests, with random kills, in a browser and in containers: under 40 minutes; needs Docker

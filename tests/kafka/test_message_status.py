@@ -84,7 +84,10 @@ def await_state(shop: Source, running: InThreads) -> None:
     eventually(is_quiet, "two failures and all acks committed", 60)
 
 
-@pytest.fixture(scope="module", params=[True, pytest.param(False, marks=pytest.mark.exhaustive)], ids=["outcomes", "no outcomes"])
+NO_OUTCOMES: Final = pytest.param(False, marks=pytest.mark.exhaustive, id="no outcomes")
+
+
+@pytest.fixture(scope="module", params=[pytest.param(True, id="outcomes"), NO_OUTCOMES])
 def shop(request: pytest.FixtureRequest, bootstrap_servers: str) -> Iterator[Source]:
     shop = made(bootstrap_servers, has_outcomes=request.param)
     with in_threads(shop.topology, shop.bootstrap) as running:
