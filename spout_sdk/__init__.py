@@ -9,13 +9,14 @@
 
 Folders, in the order in which a tuple passes through them:
 
-- `api`: the API for users: `Spout`, `Bolt`, `BasicBolt`, `BatchBolt`, `ArrowBolt`, tuples, context, hooks, topologies.
+- `api`: the API for users: `Spout`, tuples, context, hooks, topologies.
 - `windows`: bolts that work on many tuples at a time.
 - `topologies`: `TopologyBuilder` and its checks.
 - `spouts`: task, collector and pending trees of a spout; `kafka_spout`: a spout that reads Kafka topics.
 - `emitting`: what all tasks share: emit plans, packs of tuples, ack batches, sessions, flushes, dead letters,
   input offsets.
-- `bolts`: tasks, and their steps: bolts that run in a task; readers, settlement, collectors; `AsyncBolt`, `KafkaBolt`.
+- `bolts`: tasks, and their steps: bolts that run in a task; readers, settlement.
+- `operators`: the kinds of bolts, each with its collector, and how a step calls it.
 - `delivery`: delivery guarantees: when offsets are committed; the transactions of exactly once.
 - `kafka`: producers, consumers, settings, checks.
 - `runtime`: the loops of tasks, the process of a component, and the supervisor of many.
@@ -28,17 +29,11 @@ Folders, in the order in which a tuple passes through them:
 raised, drawn as a tree.
 """
 
-from spout_sdk.api.components import ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook, TaskId
 from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.api.topology import Topology, load_topology
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.arrow_collector import ArrowCollector
-from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
-from spout_sdk.bolts.basic_collector import BasicCollector
-from spout_sdk.bolts.collectors import OutputCollector
-from spout_sdk.bolts.kafka_bolt import KafkaBolt
-from spout_sdk.client.client import Client, MessageOutcome
+from spout_sdk.client.client import Client
 from spout_sdk.errors import (
     AccessError,
     BrokerError,
@@ -65,10 +60,18 @@ from spout_sdk.errors import (
     TupleAlreadyDoneError,
 )
 from spout_sdk.kafka_spout import KafkaSpout, KafkaTuple
+from spout_sdk.operators.arrow_bolt import ArrowBolt, ArrowCollector
+from spout_sdk.operators.async_bolt import AsyncBolt
+from spout_sdk.operators.basic_bolt import BasicBolt, BasicCollector
+from spout_sdk.operators.batch_bolt import BatchBolt
+from spout_sdk.operators.bolt import Bolt, OutputCollector
+from spout_sdk.operators.kafka_bolt import KafkaBolt
+from spout_sdk.operators.running_input import AsyncCollector
+from spout_sdk.outcome import MessageOutcome
 from spout_sdk.records import Record
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.supervisor import Exit, TopologyRunner
-from spout_sdk.spouts.spout_collector import SpoutCollector
+from spout_sdk.spouts.spout import Spout, SpoutCollector
 from spout_sdk.state.bolt import StatefulBolt
 from spout_sdk.state.collectors import StateCollector
 from spout_sdk.state.deletion import DELETE

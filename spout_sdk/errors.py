@@ -24,7 +24,6 @@ SpoutSdkError                the `AckerError` of `kafka_clients`
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kafka_clients.errors import AccessError as AccessError
 from kafka_clients.errors import AckerError
@@ -34,10 +33,8 @@ from kafka_clients.errors import DeliveryError as DeliveryError
 from kafka_clients.errors import TopicsError as TopicsError
 from kafka_clients.errors import UnsupportedVersionError as UnsupportedVersionError
 from kafka_clients.errors import is_refused as is_refused
+from spout_sdk.outcome import MessageOutcome
 from tuple_tree.errors import describe
-
-if TYPE_CHECKING:
-    from spout_sdk.client.client import MessageOutcome
 
 SpoutSdkError = AckerError
 """Base of all errors raised by `spout_sdk`."""
@@ -164,7 +161,7 @@ class DeadLetterError(ClientError):
         outcome: the outcome of the message, with the reason and the text of its failure.
     """
 
-    def __init__(self, outcome: "MessageOutcome") -> None:
+    def __init__(self, outcome: MessageOutcome) -> None:
         by = f" in {outcome.component}" if outcome.component else ""
         super().__init__(
             f"the message at {outcome.topic}[{outcome.partition}] offset {outcome.offset} has become a dead letter "

@@ -6,13 +6,10 @@ Kafka's loops, the tests and the simulated cluster each implement them.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kafka_clients.producer import DeliveredAt
 from spout_sdk.statistics.stats import Counters
-
-if TYPE_CHECKING:
-    from spout_sdk.kafka_spout.kafka_source import KafkaSource
 
 Headers = list[tuple[str, str | bytes | None]]
 """Headers as confluent-kafka takes them; the SDK sends bytes."""
@@ -143,7 +140,7 @@ class TaskEnvironment:
     counters: Counters
     clock: Clock
     entropy: Entropy
-    open_source: "Callable[[], KafkaSource] | None" = None  # for spouts that read Kafka topics
+    open_source: Callable[[], Any] | None = None  # for spouts that read Kafka topics
     kafka: Mapping[str, Any] = field(default_factory=dict)  # librdkafka properties; empty without Kafka
     wall_ms: Callable[[], int] = wall_ms
     chained: Mapping[str, Counters] = field(default_factory=dict)

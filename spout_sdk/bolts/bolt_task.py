@@ -37,9 +37,9 @@ class BoltTask(HeadTask):
         super().__init__(topology, component, task, environment, self.inputs)
         self.first = Step(topology, component, task, environment, self.outbox, self.inputs)
         self.steps.append(self.first)
-        self._add_chained(self.first.plans, self.first.adapter.takes)
+        self._add_chained(self.first.plans, has_columns=self.first.operator.takes_columns)
         # Steps behind may have sent or written something for an input before they have acked all of its tuples.
-        self.inputs.has_no_effects |= self.first.adapter.emits_with_ack and len(self.steps) == 1
+        self.inputs.has_no_effects |= self.first.operator.emits_with_ack and len(self.steps) == 1
         self.unread = UnreadRecord(
             *(manifest, component, task, self.first.settlement, environment.published, environment.clock)
         )
@@ -57,7 +57,7 @@ class BoltTask(HeadTask):
 
     def read(self, record: Record) -> Read:
         """Reads a record, and returns its tuples that are not done, which wait until `run`."""
-        takes_columns = self.first.adapter.takes == "columns"
+        takes_columns = self.first.operator.takes_columns
         read = (self._reader.read_columns(record) or []) if takes_columns else self._reader.read(record)
         self.first.add(read)
         return read
@@ -111,7 +111,7 @@ class BoltTask(HeadTask):
     @property
     def is_busy(self) -> bool:
         """Whether the task can execute no more inputs now."""
-        return self.first.adapter.is_busy or super().is_busy
+        return self.first.operator.is_busy or super().is_busy
 
     @property
     def is_held(self) -> bool:

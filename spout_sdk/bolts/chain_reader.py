@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spout_sdk.api.tuples import InputPack, InputStream, Tuple
-from spout_sdk.bolts.arrow_collector import ArrowInput
+from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.bolts.tuple_reader import tuples_of
 from spout_sdk.emitting.open_pack import OpenPack, PlacedRows

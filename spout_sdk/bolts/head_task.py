@@ -64,30 +64,30 @@ class HeadTask(ABC):
         self.outbox.steps = self.steps
         self._since: float | None = None  # when data was first found buffered after the last flush
 
-    def _add_chained(self, plans: dict[str, EmitPlan], takes: str = "") -> None:
+    def _add_chained(self, plans: dict[str, EmitPlan], *, has_columns: bool = False) -> None:
         """Adds a step for each bolt that is chained to the component.
 
         Args:
             plans: of the component.
-            takes: what its bolt takes.
+            has_columns: whether its bolt takes columns.
         """
-        sources, task = {self._component: (plans, takes)}, self._task
+        sources, task = {self._component: (plans, has_columns)}, self._task
         commits_effects = self.topology.manifest.guarantee_of(self._component) == "exactly_once"
         for bolt in self.topology.manifest.chained_to(self._component):
             (subscription,) = bolt.subscriptions
-            plans, takes = sources[subscription.source]
+            plans, has_columns = sources[subscription.source]
             environment = replace(self.environment, counters=self.environment.chained[bolt.name])
             inputs = OpenInputs()
             step = Step(
                 *(self.topology, bolt.name, task, environment, self.outbox, inputs, self._component),
-                receives_columns=takes == "columns",
+                receives_columns=has_columns,
             )
             inputs.has_no_effects = not commits_effects
             for route in plans[subscription.stream].routes:
                 if route.tasks == (step.id,):
                     (pack,) = route.packs
                     pack.step, pack.limit = step, MAX_ROWS
-            sources[bolt.name] = step.plans, step.adapter.takes
+            sources[bolt.name] = step.plans, step.operator.takes_columns
             self.steps.append(step)
             self._behind.append(step)
 
@@ -143,7 +143,7 @@ class HeadTask(ABC):
         while steps:
             self.outbox.pass_on()
             step = _next(steps)
-            if step is None or (step.adapter.is_busy and step.failure is None):
+            if step is None or (step.operator.is_busy and step.failure is None):
                 return True
             if not step.run(until):
                 return False
@@ -227,16 +227,16 @@ class HeadTask(ABC):
     def wait(self, seconds: float) -> None:
         """Waits until a running input ends, at most `seconds`; does not wait if other inputs can be executed."""
         step = _next(self.steps)
-        if step is not None and not step.adapter.is_busy:
+        if step is not None and not step.operator.is_busy:
             return
-        running = next((step for step in self.steps if step.adapter.running_inputs), None)
+        running = next((step for step in self.steps if step.operator.running_inputs), None)
         if running is not None:
-            running.adapter.wait(seconds)
+            running.operator.wait(seconds)
 
     def forget_waiting(self) -> None:
         """Drops the inputs that wait inside a bolt: they stay open, and are read again."""
         for step in self.steps:
-            step.adapter.forget_waiting()
+            step.operator.forget_waiting()
 
     def cleanup(self) -> None:
         """Cleans up the steps, in order; each executes what earlier cleanups emit, but no tuples that waited before."""
@@ -275,33 +275,33 @@ class HeadTask(ABC):
     @property
     def is_paused(self) -> bool:
         """Whether a bolt executes nothing now, because its calls raise."""
-        return any(step.adapter.failures.is_paused for step in self.steps)
+        return any(step.operator.failures.is_paused for step in self.steps)
 
     @property
     def busy_since(self) -> float | None:
         """Since when a long-running input leaves no room for other inputs; None if there is room."""
-        times = (step.adapter.busy_since for step in self.steps)
+        times = (step.operator.busy_since for step in self.steps)
         return min((each for each in times if each is not None), default=None)
 
     @property
     def is_expected(self) -> bool:
         """Whether it takes no inputs because running inputs take long, but within their limit."""
-        return any(step.adapter.is_expected for step in self.steps)
+        return any(step.operator.is_expected for step in self.steps)
 
     @property
     def stop_timeout(self) -> float:
         """How many seconds a stop waits for inputs that the bolts have begun."""
-        return max((step.adapter.stop_timeout for step in self.steps), default=0.0)
+        return max((step.operator.stop_timeout for step in self.steps), default=0.0)
 
     @property
     def running_inputs(self) -> int:
         """How many inputs are being executed between two calls, or were passed on and wait for bolts that run."""
         passed_on = 0
         for step in reversed(self._behind):
-            if step.waiting and step.adapter.failures.pause is not None:
+            if step.waiting and step.operator.failures.pause is not None:
                 break  # it holds up those before it
             passed_on += step.waiting
-        return passed_on + sum(step.adapter.running_inputs for step in self.steps)
+        return passed_on + sum(step.operator.running_inputs for step in self.steps)
 
     @property
     def waiting_retries(self) -> int:
@@ -311,7 +311,7 @@ class HeadTask(ABC):
     @property
     def pause(self) -> Pause | None:
         """The pause of a bolt whose calls raise; None without one. Any thread may read it."""
-        return next((pause for step in self.steps if (pause := step.adapter.failures.pause) is not None), None)
+        return next((pause for step in self.steps if (pause := step.operator.failures.pause) is not None), None)
 
     @property
     def running(self) -> RunningCall | None:

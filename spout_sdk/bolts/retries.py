@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -15,13 +15,20 @@ from spout_sdk.statistics.stats import NOT_FAILED, MostFailed
 from tuple_tree.errors import WireError
 from tuple_tree.process_stats import LARGEST_ERROR
 
-if TYPE_CHECKING:
-    from spout_sdk.bolts.settlement import Settlement
-
 MOST_WAITING: Final = 10_000
 """Tuples of a task that wait for a retry, at most: further tuples that raise are failed."""
 
 _ROUNDING_SECONDS: Final = 1e-6  # largest rounding error of a time plus a delay
+
+
+class Outcomes(Protocol):
+    """What `Retries` needs of a `Settlement`."""
+
+    def is_open(self, offset: int) -> bool: ...
+    def fail(self, tuple_: Tuple, message: str) -> None: ...
+    def send_dead_letter(self, tuple_: Tuple, error: WireError) -> None: ...
+    def withdraw(self, tuple_: Tuple) -> None: ...
+    def reset_timeout(self, tuple_: Tuple) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +72,7 @@ class Retries:
         settlement: the outcomes of its inputs.
     """
 
-    def __init__(self, task: Task, settlement: "Settlement") -> None:
+    def __init__(self, task: Task, settlement: Outcomes) -> None:
         manifest = task.topology.manifest
         options = task.topology.options.get(task.context.component, BoltOptions())
         self._component = task.context.component

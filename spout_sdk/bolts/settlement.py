@@ -8,13 +8,14 @@ looked at by each flush.
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import compress, groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import ACKED, DONE, FAILED, NO_OFFSET, InputPack, Tuple
 from spout_sdk.bolts.answers import answer_payload, answer_records
+from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.bolts.retries import Retries
 from spout_sdk.bolts.written_records import DeliveryReports, Undelivered, Written
 from spout_sdk.emitting.open_inputs import OpenInputs
@@ -27,9 +28,6 @@ from tuple_tree.errors import WireError, describe, text_of
 from tuple_tree.identities import NO_POSITION
 from tuple_tree.input_batch import InputBatch, PlacedRuns
 from tuple_tree.messages import FailReason
-
-if TYPE_CHECKING:
-    from spout_sdk.bolts.arrow_collector import ArrowInput
 
 logger = get_logger("spout_sdk.bolt")
 
@@ -67,7 +65,7 @@ class Settlement:
         self._manifest = task.topology.manifest
         self._is_tracked = self._manifest.acking
         self._has_state = getattr(self._manifest.component(self._component), "state", None) is not None
-        self._timed: dict[Tuple, float] = {}
+        self._timed: dict[InputPack, tuple[int, float]] = {}  # one tuple of each: its index, and when it began
         self._noted: list[Noted] = []  # acked or failed since the last `settle`
         self._last: InputPack | None = None  # the pack of the last of these, if its tuples were noted one by one
         self._last_rows: list[int] = []
@@ -103,8 +101,8 @@ class Settlement:
         else:
             self._note(pack, index)
         self._counters.acked += 1
-        if self._timed and tuple_ in self._timed:
-            self._counters.process_latency.record(self._clock() - self._timed.pop(tuple_))
+        if self._timed:
+            self._time(pack, (index,))
         if self._hooks:
             self._run_hooks(lambda hook: hook.bolt_ack(tuple_))
 
@@ -121,7 +119,7 @@ class Settlement:
         for tuple_ in tuples if self._hooks else ():
             self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
 
-    def ack_rows(self, input_: "ArrowInput", rows: Rows) -> None:
+    def ack_rows(self, input_: ArrowInput, rows: Rows) -> None:
         self._ack_rows(input_.pack, input_.indices[rows])
 
     def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
@@ -166,7 +164,7 @@ class Settlement:
 
     def withdraw(self, tuple_: Tuple) -> None:
         """A tuple will be executed again: records of the execution before do not ack it."""
-        self._timed.pop(tuple_, None)
+        self._forget_timed(tuple_)
         self._to_ack.pop(tuple_, None)
 
     def write(
@@ -275,7 +273,7 @@ class Settlement:
                 self._keep_open(pack, index)
                 pack.settled[index] = FAILED
                 self._note(pack, index)
-        self._timed = {each: began for each, began in self._timed.items() if not each.pack.has_expired}
+        self._timed = {pack: timed for pack, timed in self._timed.items() if not pack.has_expired}
 
     def is_open(self, offset: int) -> bool:
         """Whether the record at an offset was read, and is not done."""
@@ -287,10 +285,20 @@ class Settlement:
         self._fail_trees(tuple_, f"{self._component}: {error}")
         return error
 
-    def start_timing(self, tuple_: Tuple, began: float) -> None:
-        """Measures how long it takes until a tuple is acked."""
+    def start_timing(self, pack: InputPack, index: int, began: float) -> None:
+        """Measures how long it takes until a tuple is acked, if no other of its pack is measured."""
         if len(self._timed) < _TIMED:
-            self._timed[tuple_] = began
+            self._timed.setdefault(pack, (index, began))
+
+    def _time(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
+        index, began = self._timed.get(pack, (-1, 0.0))
+        if index in rows:
+            self._counters.process_latency.record(self._clock() - began)
+            del self._timed[pack]
+
+    def _forget_timed(self, tuple_: Tuple) -> None:
+        if self._timed and self._timed.get(tuple_.pack, (-1,))[0] == tuple_.index:
+            del self._timed[tuple_.pack]
 
     @property
     def has_noted(self) -> bool:
@@ -396,6 +404,8 @@ class Settlement:
 
     def _ack_rows(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
         self._counters.acked += len(rows)
+        if self._timed:
+            self._time(pack, rows)
         if isinstance(rows, range):
             pack.settled[rows.start : rows.stop] = bytes([ACKED]) * len(rows)
         else:
@@ -429,7 +439,7 @@ class Settlement:
             self._note(tuple_.pack, tuple_.index)
 
     def _fail(self, tuple_: Tuple, message: str) -> None:
-        self._timed.pop(tuple_, None)
+        self._forget_timed(tuple_)
         self._counters.count_failed(FailReason.FAILED, message)
         self._fail_trees(tuple_, self._of_step(message))
         self._settle(tuple_)

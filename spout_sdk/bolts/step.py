@@ -2,16 +2,13 @@
 
 import math
 from collections import deque
-from itertools import chain
-from operator import length_hint
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.context import TaskId
 from spout_sdk.api.topology import Topology
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.arrow_collector import ArrowInput
-from spout_sdk.bolts.batch_size import BatchSize
+from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.bolts.chain_reader import ChainReader
 from spout_sdk.bolts.executor import Executor
 from spout_sdk.bolts.settlement import Settlement
@@ -66,15 +63,15 @@ class Step(Task):
         self.settlement = Settlement(self, inputs)
         self.bolt = self._make()
         self.executor = Executor(self.bolt, self, self.settlement)
-        self.adapter = self.executor.adapter
+        self.operator = self.executor.operator
         declared = topology.manifest.component(component)
         self._reader: ChainReader | None = None
         if root is not None and isinstance(declared, BoltManifest):
-            is_columns = self.adapter.takes == "columns"
+            is_columns = self.operator.takes_columns
             self._reader = ChainReader(self, declared, root, self.settlement, is_columns=is_columns)
-        self._batch_size = BatchSize()
         self._queue: deque[Read] = deque()
-        self._begun: Any = ()  # an iterator of tuples, or a list or rows for a bolt that takes batches
+        self._begun: Any = ()  # the inputs that are executed now
+        self._at = 0  # of the next one
         self._queued = 0  # inputs in the queue
         self.is_running = False
         self.failure: ComponentError | None = None
@@ -101,12 +98,13 @@ class Step(Task):
     @property
     def waiting(self) -> int:
         """How many inputs are not executed; any thread may read it."""
-        return self._queued + length_hint(self._begun)
+        return self._queued + len(self._begun) - self._at
 
     @property
     def wants(self) -> int:
         """How many inputs should wait before the next call."""
-        return self._batch_size.tuples if self.adapter.takes == "batches" else 1
+        operator = self.operator
+        return operator.size.tuples if operator.takes_several and not operator.takes_columns else 1
 
     def run(self, until: float) -> bool:
         """Executes waiting inputs until about `until`; returns False if the bolt is not busy and has inputs left.
@@ -120,13 +118,21 @@ class Step(Task):
             raise self.failure
         self.is_running = True
         try:
-            while (has_begun := length_hint(self._begun) > 0) or self._queue:
-                if self.adapter.is_busy:
+            operator, executor = self.operator, self.executor
+            while self._queue or self._at < len(self._begun):
+                if operator.is_busy:
                     break
-                if not has_begun:
+                if self._at >= len(self._begun):
                     self._begin()
-                if self._execute(until):
-                    return not self.waiting or self.adapter.is_busy
+                inputs = self._begun
+                if self._at or executor.most < len(inputs):
+                    inputs = inputs[self._at : self._at + executor.most]
+                # Tuples of a call of several are lost together if it ends the process, and are counted then.
+                self._at += 0 if operator.takes_several else len(inputs)
+                now = executor.execute(inputs)
+                self._at += len(inputs) if operator.takes_several else 0
+                if now >= until:
+                    return not self.waiting or operator.is_busy
             return True
         finally:
             self.is_running = False
@@ -159,45 +165,29 @@ class Step(Task):
     @property
     def is_blocked(self) -> bool:
         """Whether inputs wait, and the bolt can take none now."""
-        return self.waiting > 0 and self.adapter.is_busy
+        return self.waiting > 0 and self.operator.is_busy
 
     def cleanup(self) -> None:
         """Cleans up the bolt, which may still ack."""
-        self._end("cleanup", self.adapter.cleanup)
+        self._end("cleanup", self.operator.cleanup)
 
     def drop_waiting(self) -> None:
         """Drops waiting inputs, because the task ends; they stay open."""
         self._queue.clear()
-        self._begun, self._queued = (), 0
+        self._begun, self._at, self._queued = (), 0, 0
 
     def _begin(self) -> None:
         """Begins with the next inputs; a bolt that takes batches gets tuples of several packs in a call."""
-        takes, read = self.adapter.takes, self._next()
-        if takes == "tuples":
-            self._begun = iter(read)
-            return
-        if takes == "batches" and isinstance(read, list):
-            size = self._batch_size.tuples
+        read = self._next()
+        if isinstance(read, list) and (size := self.wants) > 1:
             while len(read) < size and self._queue:
                 read = [*read, *self._next()]
-        self._begun = read
+        self._begun, self._at = read, 0
 
     def _next(self) -> Read:
         read = self._queue.popleft()
         self._queued -= len(read)
         return read
-
-    def _execute(self, until: float) -> bool:
-        """Executes what is begun until about `until`; returns whether that time has come."""
-        if self.adapter.takes == "tuples":
-            return not self.executor.execute(self._begun, until)
-        batch = self._begun[: 1 if self.adapter.failures.tries_one else self._batch_size.tuples]
-        began = self._clock()
-        self.executor.execute_batch(batch)
-        self._begun = self._begun[len(batch) :]
-        now = self._clock()
-        self._batch_size.executed(len(batch), now - began)
-        return now >= until
 
     def _run_meanwhile(self) -> None:
         """Executes the inputs that wait during a call of the step before, which may emit any number of tuples."""
@@ -209,14 +199,12 @@ class Step(Task):
 
     def _drop_expired(self) -> None:
         """Drops waiting inputs of expired packs."""
-        takes_columns = self.adapter.takes == "columns"
-        rests: list[Any] = [self._begun] if takes_columns and len(self._begun) else []
-        if not takes_columns:
-            rests.append(list(self._begun))
-        self._begun, left = (), list[Read]()
-        for rest in chain(rests, self._queue):
+        left = list[Read]()
+        for rest in (self._begun[self._at :], *self._queue):
             if isinstance(rest, ArrowInput):
                 left += [] if rest.pack.has_expired else [rest]
             elif kept := [each for each in rest if not each.pack.has_expired]:
                 left.append(kept)
-        self._queue, self._queued = deque(left), sum(map(len, left))
+        self.drop_waiting()
+        for rest in left:
+            self.add(rest)

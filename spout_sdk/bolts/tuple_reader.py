@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spout_sdk.api.tuples import NO_TREES, UNKNOWN_STREAM, InputPack, InputStream, Tuple
-from spout_sdk.bolts.arrow_collector import ArrowInput
+from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.records import Headers, Record
 from tuple_tree.anchors import (

@@ -6,6 +6,6 @@
 - `sending`, `reading`: the threads of its producer and its consumer.
 """
 
-from spout_sdk.client.client import Client, MessageOutcome
+from spout_sdk.client.client import Client
 
-__all__ = ["Client", "MessageOutcome"]
+__all__ = ["Client"]

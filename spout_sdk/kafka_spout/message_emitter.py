@@ -10,7 +10,7 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.outcomes import OutcomeWriter
 from spout_sdk.kafka_spout.read_ahead import Run
-from spout_sdk.kafka_spout.spout import KafkaSpout, KafkaTuple
+from spout_sdk.kafka_spout.translation import KafkaTuple
 from spout_sdk.records import Record
 from spout_sdk.spouts.row_emitter import RowEmitter
 from spout_sdk.spouts.spout_task import SpoutTask
@@ -35,7 +35,7 @@ class MessageEmitter:
     """
 
     def __init__(
-        self, spout: KafkaSpout, task: SpoutTask, first_position: int, messages: SourceMessages, outcomes: OutcomeWriter
+        self, spout: Any, task: SpoutTask, first_position: int, messages: SourceMessages, outcomes: OutcomeWriter
     ) -> None:
         self._translate, self._policy = spout.translate, spout.retry
         self._rows_of = getattr(spout.translate, "rows", None)

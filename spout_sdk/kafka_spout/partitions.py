@@ -6,7 +6,7 @@ from typing import Any
 from kafka_clients.repeated_lines import EACH, get_logger
 from spout_sdk.errors import TopicsError
 from spout_sdk.kafka_spout.kafka_source import OffsetOutOfRange
-from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout
+from spout_sdk.kafka_spout.translation import FirstPoll
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.positions import MAX_PARTITIONS, topic_key
 from tuple_tree.source_commits import SourceCommit
@@ -38,7 +38,7 @@ def owned_numbers(counts: Mapping[str, int], task: int, tasks: int) -> dict[Sour
 
 def new_partitions(
     source: Any,
-    spout: KafkaSpout,
+    spout: Any,
     task: SpoutTask,
     first_poll: FirstPoll,
     known: Container[int],

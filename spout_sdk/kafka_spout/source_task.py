@@ -1,18 +1,18 @@
-"""The adapter of a `KafkaSpout`: reads ahead, emits new messages, and reads and emits failed messages again."""
+"""The source of a `KafkaSpout`: reads ahead, emits new messages, and reads and emits failed messages again."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import AccessError, BrokerError, TopicsError
-from spout_sdk.kafka_spout.kafka_source import OffsetOutOfRange
+from spout_sdk.kafka_spout.kafka_source import KafkaSource, OffsetOutOfRange
 from spout_sdk.kafka_spout.message_emitter import MessageEmitter
 from spout_sdk.kafka_spout.outcomes import OutcomeWriter
 from spout_sdk.kafka_spout.partitions import new_partitions, warn_of_deleted, warn_of_lost
 from spout_sdk.kafka_spout.read_ahead import ReadAhead, Run
-from spout_sdk.kafka_spout.spout import FirstPoll, KafkaSpout
+from spout_sdk.kafka_spout.translation import FirstPoll
 from spout_sdk.records import MadeRecord, Record
-from spout_sdk.spouts.adapters import SpoutAdapter, adapter_of
+from spout_sdk.spouts.source import SpoutSource
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.errors import WireError
 from tuple_tree.messages import Failure
@@ -27,14 +27,13 @@ _COMMITTED_READ: Final = 10_000  # the same with at_most_once, where each read w
 _GROWTH_SECONDS: Final = 30.0
 
 
-@adapter_of.register(KafkaSpout)
-class SourceTask(SpoutAdapter):
+class SourceTask(SpoutSource):
     """The source partitions of one task; it is called in the task's thread."""
 
     calls = READ
     waits = True
 
-    def __init__(self, spout: KafkaSpout, task: SpoutTask) -> None:
+    def __init__(self, spout: Any, task: SpoutTask) -> None:
         super().__init__(spout, task)
         manifest, environment = task.context.manifest, task.environment
         self._context, self._clock = task.context, environment.clock
@@ -50,14 +49,13 @@ class SourceTask(SpoutAdapter):
         self._is_started = self._is_fetching = False
         self._look_at = self._hold_until = 0.0
         self._ends: dict[SourcePartition, int] = {}  # of partitions with messages in the buffer
-        # Only a subclass defines `ack`; without one, a call for each message would do nothing.
-        self._has_ack = getattr(spout.ack, "__func__", None) is not KafkaSpout.ack
+        self._has_ack: bool = spout.has_ack
 
     # Called by the task
 
     def open(self) -> None:
         assert self._task.environment.open_source is not None, "the loop of a spout sets it"  # noqa: S101 - of the SDK
-        self._source = self._task.environment.open_source()
+        self._source: KafkaSource = self._task.environment.open_source()
         super().open()
 
     def emit(self, calls: int, limit: int) -> None:

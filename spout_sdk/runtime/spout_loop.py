@@ -105,7 +105,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
     def _turn(self) -> bool:
         emitted = False
         for task in tuple(self.tasks.values()):
-            emitted |= task.emit(task.adapter.calls)
+            emitted |= task.emit(task.source.calls)
             if task.is_throttled and not self._flush_timing.wait_seconds(self._emitted):
                 # The task emits nothing more until a tree ends.
                 task.flush()
@@ -127,9 +127,9 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         throttled = all(task.is_throttled for task in self.tasks.values())
         idle = min(_LONGEST_IDLE, max(_SHORTEST_IDLE, _IDLE_SHARE * (now - self._worked_at)))
         is_running = self._control_state == "running"
-        if self.tasks and is_running and not self.pending and all(task.adapter.waits for task in self.tasks.values()):
+        if self.tasks and is_running and not self.pending and all(task.source.waits for task in self.tasks.values()):
             # No tree is open, so no outcome can arrive: wait for messages.
-            found = [task.adapter.wait(idle / len(self.tasks)) for task in self.tasks.values()]
+            found = [task.source.wait(idle / len(self.tasks)) for task in self.tasks.values()]
             return self._handle_notices(0) or any(found)
         return self._handle_notices(_THROTTLED_SECONDS if throttled else idle)
 

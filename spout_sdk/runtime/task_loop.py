@@ -178,7 +178,7 @@ class TaskLoop(Loop, Generic[T]):
     def _chained_stats(self, name: str, steps: Sequence[Step]) -> Stats:
         now = self._clock()
         pauses = [
-            (now - pause.since, pause.why) for step in steps if (pause := step.adapter.failures.pause) is not None
+            (now - pause.since, pause.why) for step in steps if (pause := step.operator.failures.pause) is not None
         ]
         seconds, why = max(pauses, default=(0.0, ""))
         return Stats(

@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
+from spout_sdk.api.components import AnySpout
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.head_task import HeadTask
 from spout_sdk.emitting.chained_trees import ChainedTrees
@@ -13,9 +14,9 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
 from spout_sdk.records import Record, TaskEnvironment
-from spout_sdk.spouts.adapters import adapter_of
 from spout_sdk.spouts.pending import Pending, PendingLimit, Tree
-from spout_sdk.spouts.spout_collector import SpoutCollector
+from spout_sdk.spouts.source import SpoutSource
+from spout_sdk.spouts.spout import SpoutCollector
 from spout_sdk.spouts.tree_batches import TreeBatches
 from spout_sdk.statistics.stats import NOT_FAILED, MostFailed
 from tuple_tree.commit_metadata import Commit
@@ -65,7 +66,11 @@ class SpoutTask(HeadTask, Task):
         self.batches = TreeBatches(self.outbox, is_identified=manifest.is_identified(component))
         self.collector = SpoutCollector(self, self.open_trees, self.untracked, self.batches)
         self.spout = self._make()
-        self.adapter = adapter_of(self.spout, self)
+        if not isinstance(self.spout, AnySpout):
+            raise TopologyError(
+                f"component {component!r} makes a {type(self.spout).__name__}, which is not a Spout: derive it"
+            )
+        self.source: SpoutSource = type(self.spout).task_source(self.spout, self)
         self._add_chained(self.plans)
         if self.steps and manifest.acking:
             self.outbox.trees = ChainedTrees(
@@ -85,7 +90,7 @@ class SpoutTask(HeadTask, Task):
         """Prepares the chained bolts, then opens the spout; raises `ComponentError` if one raised."""
         self.prepare()
         self._add_hooks()
-        self._call("open", self.adapter.open)
+        self._call("open", self.source.open)
         self.ack_untracked()
 
     def emit(self, calls: int) -> bool:
@@ -106,9 +111,9 @@ class SpoutTask(HeadTask, Task):
         try:
             if len(trees) < limit:
                 if self.control == "running":
-                    self.adapter.emit(calls, limit)
+                    self.source.emit(calls, limit)
                 elif self.control == "draining":
-                    self.adapter.emit_failed(calls, limit)
+                    self.source.emit_failed(calls, limit)
         except (ComponentError, BrokerError, *ENDS_PROCESS):
             raise
         except BaseException as error:
@@ -142,7 +147,7 @@ class SpoutTask(HeadTask, Task):
         trees = self.open_trees.pop_all(batch.acked_roots.tolist())
         counters.ignored_notices += len(batch.acked_roots) - len(trees)
         self._ack(trees)
-        self.adapter.done(_message_ids(trees))
+        self.source.done(_message_ids(trees))
         for root, message, by in zip(batch.marked_roots.tolist(), batch.mark_messages, batch.marked_by, strict=True):
             if (tree := pop(root)) is None:
                 counters.ignored_notices += 1
@@ -164,7 +169,7 @@ class SpoutTask(HeadTask, Task):
         self._counters.dead_lettered += 1
         self._ack([tree])
         component, text = self.context.manifest.failed_in(by, message)
-        self.adapter.done([tree[0]], Failure(FailReason.FAILED, text, component))
+        self.source.done([tree[0]], Failure(FailReason.FAILED, text, component))
 
     def _ack(self, trees: Sequence[Tree]) -> None:
         """Calls the spout's `ack` for trees that were fully processed."""
@@ -175,7 +180,7 @@ class SpoutTask(HeadTask, Task):
             self._counters.complete_latency.record(now - emitted_at, count)
         for message_id, emitted_at in trees if self._hooks else ():
             self._call_hooks("spout_ack", message_id, now - emitted_at)
-        self._call("ack", self.adapter.acked, _message_ids(trees))
+        self._call("ack", self.source.acked, _message_ids(trees))
 
     def tick(self, now: float) -> None:
         """Flushes data that has lingered, and fails trees as lost that had no outcome for too long."""
@@ -189,7 +194,7 @@ class SpoutTask(HeadTask, Task):
                 "that waits for more tuples does not get them; raise max_spout_pending, or let it wait for fewer"
             )
             self._logger.warning(text, self._component, self._task, self._limit.most)
-        self._call("tick", self.adapter.tick, now)
+        self._call("tick", self.source.tick, now)
 
     def _tick_steps(self, now: float) -> None:
         self.execute_retries(now, now + RUN_SECONDS)
@@ -208,18 +213,18 @@ class SpoutTask(HeadTask, Task):
                 self._ended_trees += len(found)
             else:
                 self._ack(found)
-            self.adapter.done(_message_ids(found))
+            self.source.done(_message_ids(found))
 
     @property
     def progress_key(self) -> Any:
-        return self.adapter.messages.progress_key, self._ended_trees
+        return self.source.messages.progress_key, self._ended_trees
 
     def commits(self, room: int, *, in_transaction: bool) -> Mapping[Any, Commit]:  # noqa: ARG002 - as bolts
-        return self.adapter.messages.commits(room)
+        return self.source.messages.commits(room)
 
     def committed(self) -> None:
         """Acks the messages whose trees have ended in the transaction that was committed."""
-        self.adapter.messages.committed()
+        self.source.messages.committed()
         ended, self._uncommitted = self._uncommitted, []
         self._ack(ended)
 
@@ -234,12 +239,12 @@ class SpoutTask(HeadTask, Task):
         return None
 
     def release(self) -> None:
-        self.adapter.messages.trim()
+        self.source.messages.trim()
 
     def close(self) -> None:
         """Closes the spout, after the last commit and the calls of `ack` that follow from it."""
         self._count_throttled()
-        self._end("close", self.adapter.close)
+        self._end("close", self.source.close)
 
     @property
     def pending_messages(self) -> list[Any]:
@@ -252,19 +257,19 @@ class SpoutTask(HeadTask, Task):
 
     def is_due(self, now: float) -> bool:
         """Whether it is known that there is a message to emit now, and it may be emitted."""
-        return self.control == "running" and not self.is_throttled and self.adapter.is_due(now)
+        return self.control == "running" and not self.is_throttled and self.source.is_due(now)
 
     @property
     def retrying(self) -> int:
         """Messages that wait to be emitted again."""
         # Messages that have ended, and whose outcomes are not delivered yet, are neither open trees nor emitted again.
-        messages = self.adapter.messages
+        messages = self.source.messages
         return max(0, messages.open_count - len(self.open_trees) - len(messages.undelivered))
 
     @property
     def most_failed(self) -> MostFailed:
         """The message that has failed most often; any thread may read it."""
-        messages = self.adapter.messages
+        messages = self.source.messages
         if (found := messages.most_failed) is None or (last := found[1].last) is None:
             return NOT_FAILED
         partition, offset = messages.at(found[0])
@@ -289,7 +294,7 @@ class SpoutTask(HeadTask, Task):
             )
             self._logger.warning(text, self._component, self._task, self._limit.value, self._limit.most)
         self._call_hooks("spout_fail", message_id, failure)
-        self._call("fail", self.adapter.failed, message_id, failure)
+        self._call("fail", self.source.failed, message_id, failure)
 
     def ack_untracked(self) -> None:
         """Acks the messages without a tree that were emitted before."""
@@ -300,7 +305,7 @@ class SpoutTask(HeadTask, Task):
         if self._hooks:
             for message_id in done:
                 self._call_hooks("spout_ack", message_id, 0.0)
-        self._call("ack", self.adapter.acked, done)
+        self._call("ack", self.source.acked, done)
 
     def _call_hooks(self, method: str, *arguments: Any) -> None:
         self.run_hooks(lambda hook: getattr(hook, method)(*arguments))

@@ -1,8 +1,8 @@
 """Keyed state of bolts: a value for each key, which each tuple changes once.
 
-- `spec`: the declaration of a state; `bolt`: base classes for users' bolts; `deletion`: how a
+- `spec`: the declaration of a state, and the base of bolts with one; `bolt`: `StatefulBolt`; `deletion`: how a
   bolt deletes a key
-- `adapter`: how a task calls a `StatefulBolt`; `collectors`: its collector
+- `state_operator`: calls a `StatefulBolt`; `collectors`: its collector
 - `task_state`: the state of a task; `table`: its values
 - `process_states`: restores and writes the states of the tasks of a process
 - `known_done`: the done positions of source partitions
@@ -14,5 +14,3 @@
 - `source_topics`: checks that the positions in a changelog belong to the source topics that exist now
 - `view`: a read-only view of a state for programs
 """
-
-import spout_sdk.state.adapter  # noqa: F401 - registers itself

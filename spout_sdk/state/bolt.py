@@ -1,36 +1,13 @@
-"""Bolts with a state: a value for each key, which each tuple changes once; their tasks call them through adapters."""
+"""Bolts with a state: a value for each key, which each tuple changes once."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from spout_sdk.api.components import AnyBolt
-from spout_sdk.api.context import TaskContext
 from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import Tuple
-
-if TYPE_CHECKING:
-    from spout_sdk.state.collectors import StateCollector
-
-
-class AnyStatefulBolt(AnyBolt):
-    """Base of the bolts with a state.
-
-    A key consists of the values of the fields that the bolt is grouped by. The fields grouping assigns each key to a
-    task. The values are in the changelog, the topic `{topology}.state.{bolt}`, which a task reads before it executes.
-
-    Attributes:
-        state: the fields of a value, by name, with their types; or one type, for a single value; or `keyed_state(…)`.
-        initial: the value of a key that has none; by default zero, empty, false or null, by the type of each field.
-    """
-
-    state: Any
-    initial: Any = None
-
-    def prepare(self, context: TaskContext) -> None:
-        """Called once, before anything else."""
-
-    def cleanup(self) -> None:
-        """Called at a clean stop and when the task moves to another process."""
+from spout_sdk.state.collectors import StateCollector
+from spout_sdk.state.spec import AnyStatefulBolt
+from spout_sdk.state.state_operator import StateOperator
 
 
 class StatefulBolt(AnyStatefulBolt, ABC):
@@ -55,6 +32,7 @@ class StatefulBolt(AnyStatefulBolt, ABC):
         answers: whether `emit` calls `collector.answer`; if so, the topology has a topic of answers.
     """
 
+    task_operator = StateOperator
     needs = Needs("a StatefulBolt", instance=True, state=True, answers=True)
     answers: ClassVar[bool] = False
 
@@ -70,7 +48,7 @@ class StatefulBolt(AnyStatefulBolt, ABC):
             tuple_: the input; if this method raises, the input fails, and the value stays as it was.
         """
 
-    def emit(self, key: Any, value: Any, tuple_: Tuple, collector: "StateCollector") -> None:
+    def emit(self, key: Any, value: Any, tuple_: Tuple, collector: StateCollector) -> None:
         """Called after `update`, and again when the tuple is replayed, to emit tuples; emits nothing by default.
 
         Args:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.bolts.basic_collector import BasicCollector
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import FailTupleError
+from spout_sdk.operators.basic_bolt import BasicCollector
 from tuple_tree.errors import describe
 
 logger = get_logger("spout_sdk.bolt")

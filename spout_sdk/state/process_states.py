@@ -122,7 +122,7 @@ class ProcessStates(StateBackend):
         return self._has_deletions or any(state.has_changes for state in self._states.values())
 
     def begin(self, tasks: Mapping[int, BoltTask]) -> None:
-        states: dict[int, TaskState] = {number: task.first.adapter.state for number, task in tasks.items()}
+        states: dict[int, TaskState] = {number: task.first.operator.state for number, task in tasks.items()}
         for task in states:
             if task not in self._stores:
                 self._stores[task] = self._restorer.open(task)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from spout_sdk.api.components import AnyBolt
+from spout_sdk.api.context import TaskContext
 from spout_sdk.arguments import check_seconds
 from tuple_tree.streams import Stream, declare
 
@@ -48,3 +50,24 @@ def keyed_state(value: Any, *, codec: Literal["json", "avro"] = "json", expire_a
 def spec_of(state: Any) -> StateSpec:
     """The spec of a bolt's `state`, which is a `StateSpec`, or its fields or type. Raises `ValueError`."""
     return state if isinstance(state, StateSpec) else keyed_state(state)
+
+
+class AnyStatefulBolt(AnyBolt):
+    """Base of the bolts with a state.
+
+    A key consists of the values of the fields that the bolt is grouped by. The fields grouping assigns each key to a
+    task. The values are in the changelog, the topic `{topology}.state.{bolt}`, which a task reads before it executes.
+
+    Attributes:
+        state: the fields of a value, by name, with their types; or one type, for a single value; or `keyed_state(…)`.
+        initial: the value of a key that has none; by default zero, empty, false or null, by the type of each field.
+    """
+
+    state: Any
+    initial: Any = None
+
+    def prepare(self, context: TaskContext) -> None:
+        """Called once, before anything else."""
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process."""

@@ -9,8 +9,8 @@ import numpy as np
 from spout_sdk.api.tuples import InputPack
 from spout_sdk.emitting.task import Task
 from spout_sdk.state.applied import Applied
-from spout_sdk.state.bolt import AnyStatefulBolt
 from spout_sdk.state.deletion import Absence
+from spout_sdk.state.spec import AnyStatefulBolt
 from spout_sdk.state.stores import Store
 from spout_sdk.state.table import StateTable
 from spout_sdk.state.watermarks import SourceOffsets

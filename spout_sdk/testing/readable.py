@@ -9,9 +9,9 @@ from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook
 from spout_sdk.api.topology import Topology
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.client.calls import Call, Calls
-from spout_sdk.client.client import MessageOutcome
 from spout_sdk.client.records import RecordReader
 from spout_sdk.client.target import Target
+from spout_sdk.outcome import MessageOutcome
 from spout_sdk.records import Clock
 from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Stats

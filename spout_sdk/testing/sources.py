@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spout_sdk.api.components import Spout
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.topology import Factory, Topology
-from spout_sdk.spouts.spout_collector import SpoutCollector
+from spout_sdk.spouts.spout import Spout, SpoutCollector
 from spout_sdk.testing.broker import SimulationError
 from tuple_tree.components import BoltManifest, SpoutManifest
 from tuple_tree.streams import DEFAULT_STREAM

@@ -2,14 +2,19 @@
 
 from typing import Any, Final
 
-from spout_sdk.api.components import AnyBolt, AnySpout, ArrowBolt, BasicBolt, BatchBolt, Bolt, Spout
+from spout_sdk.api.components import AnyBolt, AnySpout
 from spout_sdk.api.needs import needs_of
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.arguments import as_topology_error, check_choice
-from spout_sdk.bolts.async_bolt import AsyncBolt
-from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
+from spout_sdk.operators.arrow_bolt import ArrowBolt
+from spout_sdk.operators.async_bolt import AsyncBolt
+from spout_sdk.operators.basic_bolt import BasicBolt
+from spout_sdk.operators.batch_bolt import BatchBolt
+from spout_sdk.operators.bolt import Bolt
+from spout_sdk.operators.kafka_bolt import KafkaBolt
+from spout_sdk.spouts.spout import Spout
 from spout_sdk.state.bolt import StatefulBolt
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from spout_sdk.api.needs import needs_of
 from spout_sdk.api.topology import STOP_TIMEOUT, BoltOptions
-from spout_sdk.bolts.async_settings import AsyncSettings, time_limit
+from spout_sdk.operators.async_settings import AsyncSettings, time_limit
 from tuple_tree.components import SpoutManifest
 from tuple_tree.manifest import MAX_TREE_AGE_TICKS, TREE_AGE_TIMEOUTS, Guarantee, Manifest
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 from kafka_clients.client_settings import SESSION_MS
 from spout_sdk.api.needs import Needs, needs_of
 from spout_sdk.api.topology import BoltOptions
-from spout_sdk.bolts.kafka_bolt import KafkaBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka.kafka_settings import TRANSACTION_MS
+from spout_sdk.operators.kafka_bolt import KafkaBolt
 from spout_sdk.topologies.component_checks import BOLTS
 from tuple_tree.components import BoltManifest
 from tuple_tree.manifest import Manifest

@@ -7,7 +7,5 @@
 - `window_state`: the state of a task, the watermark, and results; `watermark_sources`: what the watermark follows.
 - `late_tuples`: tuples that come when all their windows have closed.
 - `aggregate_bolt`: `AggregateBolt`; `bolt`: `WindowedBolt`, which gets the rows of a window together.
-- `state_adapter`, `state_columns`: how a task calls them, for single tuples or for columns, which is registered here.
+- `window_operator`, `window_columns`: call them, with single tuples or with columns.
 """
-
-import spout_sdk.windows.state_adapter  # noqa: F401 - registers itself

@@ -1,14 +1,15 @@
-"""`AggregateBolt`: a value for each key and window, in the state; called through the `WindowStateAdapter`."""
+"""`AggregateBolt`: a value for each key and window, in the state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.state.bolt import AnyStatefulBolt
+from spout_sdk.state.spec import AnyStatefulBolt
 from spout_sdk.windows.aggregates import Aggregate
 from spout_sdk.windows.specs import WindowSpec
 from spout_sdk.windows.time_windows import TimeWindow
+from spout_sdk.windows.window_operator import window_operator
 
 EmitOn = Literal["close", "change"]
 """When a window emits its result.
@@ -43,6 +44,7 @@ class AggregateBolt(AnyStatefulBolt):
         streams: the stream `default` for results; and the stream of `with_late_tuple_stream`.
     """
 
+    task_operator = staticmethod(window_operator)
     needs = Needs("an AggregateBolt", instance=True, state=True, windows=True, results=True)
     state: Any = None
     window: WindowSpec

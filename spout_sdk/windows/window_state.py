@@ -17,7 +17,6 @@ from spout_sdk.errors import ComponentError, StateError
 from spout_sdk.state.stores import Store
 from spout_sdk.state.task_state import TaskState
 from spout_sdk.state.watermarks import DEFAULT_IDLE_SECONDS, SourceOffsets, Watermarks
-from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.open_windows import WINDOW_END, OpenWindows, Sessions, split_key, window_key
 from spout_sdk.windows.rows import CollectedRows
 from spout_sdk.windows.specs import milliseconds
@@ -76,7 +75,7 @@ class WindowState(TaskState):
         rows: the rows that windows collect; None if they collect none.
     """
 
-    def __init__(self, bolt: AggregateBolt, task: Task) -> None:
+    def __init__(self, bolt: Any, task: Task) -> None:
         super().__init__(bolt, task)
         context, manifest = task.context, task.context.manifest
         self._bolt, self._task, self._clock = bolt, context.task, task.environment.clock
@@ -301,7 +300,8 @@ class WindowState(TaskState):
 
     def result(self, key: Any, window: TimeWindow, value: Any) -> Sequence[Any] | None:
         """The result of a window that is open."""
-        return self._bolt.result(key, window, self.values.shown(value))
+        result: Sequence[Any] | None = self._bolt.result(key, window, self.values.shown(value))
+        return result
 
     def _check_windows(self, store: Store) -> None:
         """Raises `StateError` if the state has windows of another kind."""

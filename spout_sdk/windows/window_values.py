@@ -8,7 +8,6 @@ from spout_sdk.api.tuples import Tuple
 from spout_sdk.errors import TopologyError
 from spout_sdk.state.deletion import DELETE, Absence
 from spout_sdk.state.spec import VALUE, keyed_state, spec_of
-from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.aggregates import Aggregates
 from spout_sdk.windows.open_windows import WINDOW_END
 from tuple_tree.manifest import Manifest
@@ -37,7 +36,7 @@ class WindowValues:
         TypeError, ValueError: if the state is invalid.
     """
 
-    def __init__(self, bolt: AggregateBolt, component: str, types: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, bolt: Any, component: str, types: Sequence[Mapping[str, Any]]) -> None:
         self._bolt = bolt
         self.aggregates = Aggregates(bolt.aggregates, types) if bolt.aggregates else None
         own = keyed_state(self.aggregates.fields) if self.aggregates is not None else spec_of(bolt.state)

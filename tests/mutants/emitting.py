@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts import collectors
-from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.outbox import MultiAnchor, Outbox
 from spout_sdk.emitting.task import Task
+from spout_sdk.operators import bolt as bolt_module
+from spout_sdk.operators.bolt import OutputCollector
 from spout_sdk.statistics import task_shares
 from tests.mutants.patches import Patches, fixed, mutant, register, replaces, wrapped
 from tuple_tree import shuffle
@@ -150,7 +150,7 @@ def a_seed_is_drawn_once_for_each_receiver(patches: Patches) -> None:
 
 
 @mutant("identities", f"{_SDK}/test_identified_inputs.py::test_only_tuples_for_one_input_have_an_identity")
-@replaces(collectors, "places_of")
+@replaces(bolt_module, "places_of")
 def a_tuple_for_several_inputs_of_a_tree_has_the_identity_of_the_first(
     original: Any, anchors: Sequence[Tuple], outcomes: Any
 ) -> Any:

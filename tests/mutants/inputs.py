@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from spout_sdk.api.tuples import NO_TREES, InputPack, Tuple
-from spout_sdk.bolts.async_adapter import AsyncAdapter
-from spout_sdk.bolts.async_effects import AsyncEmitter
 from spout_sdk.bolts.retries import Retries
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.bolts.written_records import Written
 from spout_sdk.delivery.delivery_guarantees import AtMostOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.operators.async_effects import AsyncEmitter
+from spout_sdk.operators.async_operator import AsyncOperator
 from spout_sdk.runtime.periodic_resets import PeriodicResets
 from spout_sdk.state.collectors import StateCollector, send_held
 from spout_sdk.windows.rows import CollectedRows
@@ -69,8 +69,8 @@ def a_record_is_written_before_the_value_is_set(
 
 
 @mutant("async bolt", f"{_SDK}/test_async_bolt.py::test_inputs_are_settled_as_they_end_and_are_in_the_committed_set")
-@replaces(AsyncAdapter, "execute")
-def inputs_are_acked_as_their_coroutines_begin(original: Any, adapter: AsyncAdapter, tuples: Sequence[Tuple]) -> Any:
+@replaces(AsyncOperator, "process")
+def inputs_are_acked_as_their_coroutines_begin(original: Any, adapter: AsyncOperator, tuples: Sequence[Tuple]) -> Any:
     original(adapter, tuples)
     for tuple_ in tuples:
         if not (tuple_.is_tick or tuple_.settled):
@@ -133,7 +133,7 @@ register(
             "retries: what waits for a task that pauses times out": fixed(PeriodicResets, "keep"),
         },
         f"{_SDK}/test_async_long_work.py::test_a_coroutine_is_cancelled_at_its_time_limit_and_its_input_fails": {
-            "async bolt: an input that exceeds its time limit is acked": fixed(AsyncAdapter, "_over_limit"),
+            "async bolt: an input that exceeds its time limit is acked": fixed(AsyncOperator, "_over_limit"),
         },
         f"{_SDK}/test_async_loop.py::test_a_coroutine_of_twenty_minutes_stops_nothing_else": {
             "async bolt: trees of running inputs are not kept alive": fixed(Settlement, "keep_open_alive"),

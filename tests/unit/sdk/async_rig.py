@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from spout_sdk import AsyncBolt, AsyncCollector, FailTupleError, TaskContext, TopologyBuilder, Tuple, declare
-from spout_sdk.api.tuples import tick_tuple
 from spout_sdk.testing import MemoryRecord
 from tests.components import Sink, source
 from tests.packs import under_seed
@@ -139,17 +138,17 @@ class Rig:
 
     @property
     def running(self) -> int:
-        return int(self.task.first.adapter.running_inputs)
+        return int(self.task.first.operator.running_inputs)
 
     @property
     def is_busy(self) -> bool:
-        return bool(self.task.first.adapter.is_busy)
+        return bool(self.task.first.operator.is_busy)
 
     def turn_until(self, condition: Any) -> None:
         """Has the task see what has ended, while no time passes."""
 
         def turned() -> Any:
-            self.task.first.adapter.execute((tick_tuple(),))
+            self.task.first.operator.tick(self.bench.clock())
             return condition()
 
         eventually(turned, "a condition of a turn")

@@ -70,8 +70,8 @@ class Rig:
 
     @property
     def source_task(self) -> SourceTask:
-        assert isinstance(self.task.adapter, SourceTask)
-        return self.task.adapter
+        assert isinstance(self.task.source, SourceTask)
+        return self.task.source
 
     def work(self, seconds: float = 0.0) -> None:
         """Runs the steps of the loop until no more is emitted."""

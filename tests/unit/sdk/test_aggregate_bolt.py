@@ -78,7 +78,7 @@ def test_a_window_has_its_result_when_it_closes(codec: Any) -> None:
     with SimulatedCluster(clicks(codec)) as cluster:
         produce(cluster, ("a", 1_000, 1.0), ("b", 2_000, 1.0), ("a", 59_999, 0.5), ("a", 60_000, 3.0))
         cluster.advance(1)
-        assert cluster._tasks["clicks", 0].task.first.adapter.takes == ("columns" if codec == "arrow" else "tuples")  # type: ignore[union-attr]
+        assert cluster._tasks["clicks", 0].task.first.operator.takes_columns == (codec == "arrow")  # type: ignore[union-attr]
         assert cluster.state("clicks") == {
             ("a", 0): {"clicks": 2, "euros": 1.5},
             ("a", 60_000): {"clicks": 1, "euros": 3.0},
@@ -138,7 +138,7 @@ def test_tuples_of_long_sessions_need_no_memory_each(codec: Any) -> None:
     with SimulatedCluster(clicks(codec, lambda: Clicks(spec), tasks=1)) as cluster:
         produce(cluster, *(("a", 7 * at, 1.0) for at in range(2_000)))
         cluster.advance(1)
-        open_windows = cluster._tasks["clicks", 0].task.first.adapter.state._open  # type: ignore[union-attr]
+        open_windows = cluster._tasks["clicks", 0].task.first.operator.state._open  # type: ignore[union-attr]
         assert (len(open_windows), len(open_windows._times)) == (1, 3)
 
 

@@ -63,9 +63,9 @@ def test_as_many_coroutines_as_have_slots_may_ignore_their_cancellation(caplog: 
             rig.feed("stubborn", "stubborn")
             rig.begun(*range(1, first + 2))
             rig.pass_time(LIMIT)
-            assert rig.task.first.adapter.is_expected
+            assert rig.task.first.operator.is_expected
             rig.pass_time(1)
-            assert not rig.task.first.adapter.is_expected
+            assert not rig.task.first.operator.is_expected
         assert rig.failed() == dict.fromkeys((1, 2, 3, 4), OVER)
         assert (rig.is_busy, rig.task.committable) == (True, 4)
         assert "Its place stays taken until it ends, because 2 such coroutines still run" in caplog.text
@@ -95,7 +95,7 @@ def test_inputs_of_an_event_loop_that_is_blocked_fail() -> None:
         rig.pass_time(1)
         assert rig.failed() == {1: OVER, 2: OVER}
         released.set()
-        rig.turn_until(lambda: not rig.task.first.adapter._left)
+        rig.turn_until(lambda: not rig.task.first.operator._left)
         assert (rig.acked(), rig.failed(), rig.task.committable) == (set(), {1: OVER, 2: OVER}, 2)
 
 
@@ -104,7 +104,7 @@ def test_a_task_is_busy_since_the_oldest_of_its_inputs_runs_if_that_takes_long()
 
         def busy_after(seconds: float) -> Any:
             rig.pass_time(seconds)
-            return rig.task.first.adapter.busy_since
+            return rig.task.first.operator.busy_since
 
         began = rig.bench.clock()
         rig.feed("a")
@@ -164,7 +164,7 @@ def test_a_task_takes_as_many_inputs_as_it_can_begin_and_as_many_to_wait_for_the
         rig.end(1)
         assert not rig.is_busy
         rig.begun(1, 2)
-        rig.task.first.adapter.forget_waiting()
+        rig.task.first.operator.forget_waiting()
         assert rig.running == 1
         rig.end(2)
         assert rig.running == 0

@@ -92,7 +92,7 @@ class Rig(loop_rig.Rig):
     def end(self, *, at_once: bool = False) -> None:
         """Ends the loop, with as much time for coroutines as they have, or none."""
         for task in self.loop.tasks.values() if at_once else ():
-            task.first.adapter.stop_timeout = 0.0
+            task.first.operator.stop_timeout = 0.0
         self.loop.end()
         self.loop.close()
 
@@ -198,7 +198,7 @@ def test_a_coroutine_of_twenty_minutes_stops_nothing_else(monkeypatch: pytest.Mo
     resets = Counter(root for batch in rig.sink.batches for root in batch.reset_roots.tolist())
     assert resets.keys() == {1, 2}, "of the record that was begun"
     assert min(resets.values()) >= 3 * seconds / timeout
-    assert (task.first.adapter.running_inputs, rig.sink.failed()) == (1, {})
+    assert (task.first.operator.running_inputs, rig.sink.failed()) == (1, {})
     assert [*rig.loop.stalls(rig.clock())] == [(0.0, "records wait, and none was executed")]
     rig.step = 0.01
     for count, place in enumerate(((0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1)), 1):
@@ -227,7 +227,7 @@ def test_a_task_that_can_take_no_more_leaves_large_packs_in_kafka(monkeypatch: p
     rig.started(2)
     rig.turn(0.5, times=20)
     task = rig.loop.tasks[0]
-    assert (task.first.adapter.running_inputs, task.open_inputs, task.inputs.open_tuples) == (2, 1, 1_000)
+    assert (task.first.operator.running_inputs, task.open_inputs, task.inputs.open_tuples) == (2, 1, 1_000)
     assert rig.consumer.there[0][0] >= 198, "records that are read and not begun"
     rig.end(at_once=True)
 
@@ -243,7 +243,7 @@ def test_a_stop_commits_what_ends_meanwhile_and_begins_nothing_that_is_read_agai
     rig = Rig(monkeypatch, 1, rows=3, bolt=Keyed, guarantee=guarantee)
     rig.started(1)
     task = rig.loop.tasks[0]
-    assert task.first.adapter.running_inputs == 3
+    assert task.first.operator.running_inputs == 3
     rig.stops = True
     rig.release_at_each_tick()
     before = len(rig.ticked)

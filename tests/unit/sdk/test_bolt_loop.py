@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import Tuple
-from spout_sdk.bolts.batch_size import MOST_TUPLES
+from spout_sdk.bolts.call_sizes import MOST_TUPLES
 from spout_sdk.emitting.task import LINGER_SECONDS
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader

@@ -248,7 +248,7 @@ def test_what_waits_for_coroutines_that_take_long_is_reset_for_as_long_as_they_l
     execute(watched.task, records[0])
     watched.look_after(TIMEOUT)
     assert not watched.sent
-    adapter = watched.task.first.adapter
+    adapter = watched.task.first.operator
     adapter.busy_since = watched.bench.clock()
     watched.look_after(*[0.5] * 20, *[TREE_AGE] * 3)
     assert [watched.resets_of(root) for root in (10, 20)] == [1 + 3, 1 + 3]
@@ -261,10 +261,10 @@ def test_what_waits_for_coroutines_that_take_long_is_reset_for_as_long_as_they_l
     watched.tasks[0] = watched.bench.bolt("split", 0)
     watched.look_after(1)
     assert [*inbox.assigned[-1]] == [(INBOX, 1)], "the other task takes inputs"
-    watched.tasks[0].first.adapter.busy_since = adapter.busy_since
+    watched.tasks[0].first.operator.busy_since = adapter.busy_since
     watched.look_after(1)
     assert [*inbox.assigned[-1]] == [(INBOX, 1), (INBOX, 0)]
-    adapter.busy_since = watched.tasks[0].first.adapter.busy_since = None
+    adapter.busy_since = watched.tasks[0].first.operator.busy_since = None
     watched.look_after(TIMEOUT)
     assert inbox.assigned[-1] == {}
     assert (watched.reports, watched.ends) == ([], [])

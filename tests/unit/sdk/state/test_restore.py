@@ -206,7 +206,7 @@ def test_a_process_has_its_stores_in_the_directory_and_ticks_while_it_restores(t
         state_directory=tmp_path,
     )
     state = Mock(size=1, size_bytes=260, applied=Mock(in_changelog=7))
-    task: Any = Mock(first=Mock(adapter=Mock(state=state)))
+    task: Any = Mock(first=Mock(operator=Mock(state=state)))
     states = process_states(process)
     states.begin({1: task})
     (store, _), _ = state.begin.call_args

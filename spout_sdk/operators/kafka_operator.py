@@ -1,22 +1,25 @@
-"""The adapters of `KafkaBolt`: make a record of each tuple, and write the records of a call together."""
+"""The operators of `KafkaBolt`: make a record of each tuple, and write the records of a call together."""
 
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from spout_sdk.api.tuples import InputPack, InputStream, Tuple
-from spout_sdk.bolts.adapters import ArrowAdapter, BoltAdapter, adapter_of
-from spout_sdk.bolts.arrow_collector import ArrowInput
-from spout_sdk.bolts.kafka_bolt import KafkaBolt, Part
+from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.call_sizes import BatchSize
+from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.task import Task
 from tuple_tree.payloads import PayloadCodec, payload_codec
 from tuple_tree.streams import declare
 
+Part = str | Callable[[Tuple], bytes | str | None] | None
+"""A field, or a function of the tuple, that makes a part of a record."""
+
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
-class KafkaAdapter(BoltAdapter):
+class KafkaOperator(Operator):
     """Writes a record for each tuple, which is acked when its record is delivered."""
 
     def prepare(self) -> None:
@@ -33,8 +36,9 @@ class KafkaAdapter(BoltAdapter):
                 made = payload_codec(declare(fields, codec=bolt.codec))
                 self._codecs[subscription.source, stream.name] = made, places
 
-    def execute(self, tuples: Sequence[Tuple]) -> None:
+    def process(self, inputs: Any) -> None:
         """Writes records for tuples of one pack, and handles exceptions of the user's functions."""
+        tuples: Sequence[Tuple] = inputs
         if tuples[0].is_tick:
             return
         stream = tuples[0].pack.stream
@@ -54,7 +58,7 @@ class KafkaAdapter(BoltAdapter):
             except BaseException as error:  # noqa: BLE001 - anything that a user's function raises
                 failures.handle((tuple_,), error)
                 if failures.is_paused:
-                    self._settlement.retries.defer(tuples[tuples.index(tuple_) + 1 :])
+                    self._defer_after(tuple_, tuples)
                     break
                 continue
             failures.in_a_row = 0
@@ -102,24 +106,26 @@ class KafkaAdapter(BoltAdapter):
         return _Writer(key, value, headers)
 
 
-class KafkaColumnsAdapter(KafkaAdapter):
+class KafkaColumnsOperator(KafkaOperator):
     """Writes records for the rows of a record batch, if the records are made of fields only."""
 
-    takes = "columns"
-    times_acks = False
-    head = staticmethod(ArrowAdapter.head)
+    takes_columns = takes_several = True
 
-    def execute(self, tuples: Any) -> None:
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.size = BatchSize()
+
+    def process(self, inputs: Any) -> None:
         """Writes records for rows; if one record cannot be made, continues tuple by tuple."""
-        if not isinstance(tuples, ArrowInput):  # a tick tuple, or tuples that are executed again
-            super().execute(tuples)
+        if not isinstance(inputs, ArrowInput):  # a tick tuple, or tuples that are executed again
+            super().process(inputs)
             return
-        rows, bolt, stream = tuples, self._bolt, tuples.pack.stream
+        rows, bolt, stream = inputs, self._bolt, inputs.pack.stream
         try:
             keys = None if bolt.key is None else self._bytes(rows, stream.fields[bolt.key])
             values = self._values(rows, stream)
         except Exception:  # noqa: BLE001 - any exception of a codec, for a value that it does not take
-            super().execute(list(rows))
+            super().process(list(rows))
             return
         self._settlement.write_all(rows.pack, rows.indices.tolist(), bolt.topic, keys, values, tuples=rows)
         self.failures.in_a_row = 0
@@ -144,9 +150,8 @@ class KafkaColumnsAdapter(KafkaAdapter):
 _TEXTS: Final[tuple[Any, ...]] = ("string", "bytes")
 
 
-@adapter_of.register(KafkaBolt)
-def adapter(bolt: KafkaBolt, task: Task, *rest: Any) -> BoltAdapter:
-    """The adapter of a bolt: with columns, if it receives columns and its records are made of fields only."""
+def kafka_operator(bolt: Any, task: Task, *rest: Any) -> KafkaOperator:
+    """The operator of a bolt: with columns, if it receives columns and its records are made of fields only."""
     manifest = task.topology.manifest
     subscriptions = getattr(manifest.component(task.context.component), "subscriptions", ())
     streams = [manifest.stream(each.source, each.stream) for each in subscriptions]
@@ -156,8 +161,8 @@ def adapter(bolt: KafkaBolt, task: Task, *rest: Any) -> BoltAdapter:
     has_bytes = all(stream.field_types.get(field) in _TEXTS for stream in streams for field in fields)
     is_packed = all(stream.codec == "arrow" for stream in streams)
     if are_fields and has_bytes and is_packed and task.receives_columns:
-        return KafkaColumnsAdapter(bolt, task, *rest)
-    return KafkaAdapter(bolt, task, *rest)
+        return KafkaColumnsOperator(bolt, task, *rest)
+    return KafkaOperator(bolt, task, *rest)
 
 
 class _Records:

@@ -1,4 +1,4 @@
-"""How many tuples one call of a `BatchBolt` or an `ArrowBolt` receives."""
+"""How many tuples a step executes at once."""
 
 from typing import Final
 
@@ -9,11 +9,16 @@ _FAST_SECONDS: Final = _SLOW_SECONDS / 4
 _MOST_SECONDS: Final = 10.0  # a slower batch is never made larger
 _GAIN: Final = 0.75  # a doubled batch is worth its time if a tuple takes less than this share of the time before
 _MEMORY: Final = 16  # after this number of batches of one size, the other sizes are measured again
+_STRIDE_SECONDS: Final = 0.001
+_SHORTEST: Final = 1e-9
+_GROWTH: Final = 16
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 125, 250, MOST_TUPLES)
 
 
 class BatchSize:
-    """Starts with one tuple and grows: the first batch of a slow bolt must not exceed `max.poll.interval.ms`.
+    """How many tuples one call of a `BatchBolt` or an `ArrowBolt` receives.
+
+    Starts with one tuple and grows: the first batch of a slow bolt must not exceed `max.poll.interval.ms`.
 
     The size is doubled after a fast batch. The time of a slow batch may not depend on its size, as in a bulk insert:
     the size is doubled while the time for each tuple falls considerably. Only full batches are compared.
@@ -56,3 +61,23 @@ class BatchSize:
     def _gains(self, at: int) -> bool:
         """Whether measurements show that a tuple takes much less time than in a batch of half the size."""
         return at - 1 in self._seconds and self._seconds[at] < _GAIN * self._seconds[at - 1]
+
+
+class Stride:
+    """How many tuples are executed between two readings of the clock, each with a call of its own.
+
+    To read the clock for each tuple would cost as much as a small bolt, and a slow bolt must not miss its ticks: the
+    number follows the speed of the tuples before, for about a millisecond.
+
+    Attributes:
+        tuples: for the next time.
+    """
+
+    def __init__(self, most: int = 250) -> None:
+        self._most = most
+        self.tuples = 1
+
+    def executed(self, tuples: int, seconds: float) -> None:
+        """Records that `tuples` tuples took `seconds`."""
+        fitting = int(_STRIDE_SECONDS * tuples / max(seconds, _SHORTEST))
+        self.tuples = max(1, min(self._most, fitting, _GROWTH * self.tuples))

@@ -1,98 +1,27 @@
-"""The rows that an `ArrowBolt` receives, and its collector: as in `collectors`, but with columns instead of tuples."""
+"""`ArrowBolt`, which takes columns instead of tuples; its collector, and its operator."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spout_sdk.api.context import EmitInfo, TaskId
-from spout_sdk.api.tuples import NO_TREES, InputPack, Tuple
+from spout_sdk.api.components import AnyBolt
+from spout_sdk.api.context import EmitInfo, TaskContext, TaskId
+from spout_sdk.api.needs import Needs
+from spout_sdk.api.tuples import NO_TREES, Tuple
+from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.call_sizes import BatchSize
+from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import Rows
 from tuple_tree.errors import describe
-from tuple_tree.ids import IdColumn
 from tuple_tree.input_batch import numbered
 from tuple_tree.streams import DEFAULT_STREAM
-
-if TYPE_CHECKING:
-    from tuple_tree.arrow_packs import PackCodec
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class ArrowInput:
-    """Rows of a record, as a record batch; a slice of it shares everything with the whole."""
-
-    batch: Any
-    pack: InputPack
-    codec: "PackCodec"
-    indices: Rows  # shape `(n,)`: the index of each row among the record's tuples
-
-    @classmethod
-    def of(cls, batch: Any, pack: InputPack, codec: "PackCodec") -> "ArrowInput":
-        """The rows of a record that are neither acked nor failed."""
-        indices = np.flatnonzero(np.frombuffer(pack.settled, np.uint8) == 0)
-        return cls(batch if len(indices) == pack.size else batch.take(indices), pack, codec, indices)
-
-    def __len__(self) -> int:
-        return int(self.batch.num_rows)
-
-    def __getitem__(self, rows: slice) -> "ArrowInput":
-        begin, end, _ = rows.indices(len(self))
-        part = self.batch.slice(begin, end - begin)
-        return ArrowInput(part, self.pack, self.codec, self.indices[begin:end])
-
-    def __iter__(self) -> Iterator[Tuple]:
-        return iter(self.tuples(np.arange(len(self))))
-
-    @property
-    def settled(self) -> NDArray[np.bool_]:
-        """Shape `(n,)`: whether each row was acked or failed."""
-        settled: NDArray[np.bool_] = np.frombuffer(self.pack.settled, np.uint8)[self.indices] != 0
-        return settled
-
-    def open_rows(self) -> Rows:
-        """The rows that were neither acked nor failed."""
-        return np.flatnonzero(~self.settled)
-
-    def places(self, rows: Rows) -> tuple[Rows, Rows | None]:
-        """Places of some rows in the input batch, and how many each row has; None if each has one."""
-        pack = self.pack
-        rows = self.indices[rows]
-        if not pack.batch.is_tracked:
-            return np.zeros(len(rows), np.intp), None
-        return pack.places_of(rows), None if pack.starts is None else pack.starts[rows + 1] - pack.starts[rows]
-
-    def numbers(self, rows: Rows) -> IdColumn | None:
-        """The numbers of tuples that are emitted, each anchored to one row; None if they need no identities.
-
-        A row with several places, or none, gives no identity.
-        """
-        pack = self.pack
-        if pack.batch.emitted is None:
-            return None
-        rows = self.indices[rows]
-        if pack.starts is None:
-            return pack.batch.numbers(rows + pack.first)
-        numbers, is_single = np.zeros(len(rows), np.uint64), np.diff(pack.starts)[rows] == 1
-        numbers[is_single] = pack.batch.numbers(pack.starts[rows[is_single]] + pack.first)
-        return numbers
-
-    def tuples(self, rows: Rows) -> list[Tuple]:
-        """Some rows as tuples."""
-        values = self.codec.readable(self.batch.take(rows))[0]
-        return list(map(self.pack.tuple_at, self.indices[rows].tolist(), values))
-
-    def taken_over(self) -> list[Tuple]:
-        """Returns all rows as tuples, and keeps none."""
-        made = list(self)
-        self.batch, self.indices = self.batch.slice(0, 0), self.indices[:0]
-        return made
 
 
 def row_numbers(rows: Any, size: int) -> Rows:
@@ -114,13 +43,12 @@ def row_numbers(rows: Any, size: int) -> Rows:
 class ArrowCollector:
     """The collector of an `ArrowBolt` for the rows of one call: emits, acks and fails; it may be kept."""
 
-    __slots__ = ("_began", "_input", "_settlement", "_task")
+    __slots__ = ("_input", "_settlement", "_task")
 
     def __init__(self, task: Task, settlement: Settlement, input_: ArrowInput) -> None:
         self._task = task
         self._settlement = settlement
         self._input = input_
-        self._began = task.environment.clock()
 
     def emit(self, data: Any, *, anchors: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Sends a tuple for each row to every subscriber of a stream.
@@ -204,7 +132,6 @@ class ArrowCollector:
         self._settlement.ack_rows(input_, places)
         for tuple_ in input_.tuples(places) if self._task.context.hooks else ():
             self._task.run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
-        self.metrics.process_latency.record(self._task.environment.clock() - self._began)
 
     def fail(self, message: str | BaseException = "", rows: Any = None) -> None:
         """Fails the trees of rows that could not be processed, with the message.
@@ -269,3 +196,56 @@ class ArrowCollector:
             return row_numbers(anchors, len(self._input))
         except ValueError as error:
             raise plan.error(f"anchors= is invalid: {error}") from error
+
+
+class ArrowOperator(Operator):
+    """Calls an `ArrowBolt` with a record batch, and a collector for its rows."""
+
+    takes_columns = takes_several = True
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.size = BatchSize()
+
+    def process(self, inputs: Any) -> None:
+        rows = inputs[:]  # for the collector, which may be kept
+        try:
+            self._execute(rows, ArrowCollector(self._task, self._settlement, rows))
+        except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
+            self.failures.handle(rows.as_tuples(), error, inputs)
+        else:
+            self.failures.in_a_row = 0
+
+    def _execute(self, rows: ArrowInput, collector: ArrowCollector) -> None:
+        self._bolt.execute_batch(rows.batch, collector)
+
+
+class ArrowBolt(AnyBolt, ABC):
+    """A bolt that processes Arrow record batches, one row for each tuple.
+
+    The streams that it receives and emits to have the codec `arrow`, the default of `declare`.
+
+    Attributes:
+        streams: the streams that it emits to, made with `declare`.
+    """
+
+    task_operator = ArrowOperator
+    needs = Needs("an ArrowBolt", columns=True)
+
+    def prepare(self, context: TaskContext) -> None:
+        """Called once, before anything else."""
+
+    @abstractmethod
+    def execute_batch(self, batch: Any, collector: ArrowCollector) -> None:
+        """Process rows of one record, and ack or fail each, now or later.
+
+        If it raises, the rows that are still open fail with the exception's type and text.
+
+        Args:
+            batch: a `pyarrow.RecordBatch` with a column for each field of the stream; all rows are of one stream. If
+                Arrow has no type for a field's Avro type, its column holds bytes: the Avro body of each value.
+            collector: for these rows: `collector.emit(table)`, `collector.ack()`. Keep it to ack them later.
+        """
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process; rows may still be acked here."""

@@ -7,20 +7,20 @@ a thread-safe queue to the task's thread, which emits and acks.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Coroutine
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
-from spout_sdk.bolts.async_bolt import AsyncBolt, AsyncCollector
-from spout_sdk.bolts.async_effects import AsyncEmitter, Emitted
-from spout_sdk.bolts.async_settings import AsyncSettings
+from spout_sdk.bolts.call_sizes import Stride
+from spout_sdk.bolts.operator import Operator
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
+from spout_sdk.operators.async_effects import AsyncEmitter
+from spout_sdk.operators.async_settings import AsyncSettings
+from spout_sdk.operators.running_input import AsyncCollector, Key, RunningInput
 
 logger = get_logger("spout_sdk.bolt")
 
@@ -33,90 +33,22 @@ _STUBBORN: Final = (
     "belongs in asyncio.to_thread()."
 )
 
-Key = tuple[Any, ...] | None
-"""Values of the fields by which a bolt is ordered; None if it is not."""
 
-
-class RunningInput:
-    """An input whose coroutine was started, with its emits and its outcome.
-
-    Attributes:
-        input: the tuple.
-        key: its values of the fields by which the bolt is ordered.
-        since: when it was started, by the clock of the task.
-        emits: values and stream of each emit.
-        answers: the value of each answer.
-        error: the exception that it ended with; None if it returned.
-        is_done: whether it has ended.
-        is_cancelled: whether its time limit has passed.
-        is_overdue: whether it was still running then.
-        is_settled: whether its input has an outcome.
-        coroutine: executes it; None until the event loop begins it.
-    """
-
-    __slots__ = (
-        *(
-            "_resets",
-            "answers",
-            "coroutine",
-            "emits",
-            "error",
-            "input",
-            "is_cancelled",
-            "is_done",
-            "is_overdue",
-            "is_settled",
-            "key",
-            "since",
-        ),
-    )
-
-    def __init__(self, input_: Tuple, key: Key, since: float, resets: deque[Tuple]) -> None:
-        self.input, self.key, self.since = input_, key, since
-        self.emits: list[Emitted] = []
-        self.answers: list[Any] = []
-        self.error: BaseException | None = None
-        self.is_done = self.is_cancelled = self.is_overdue = self.is_settled = False
-        self.coroutine: asyncio.Future[None] | None = None
-        self._resets = resets
-
-    def emit(self, values: Sequence[Any], stream: str) -> None:
-        self._check_open()
-        # A copy, because the values may be changed before they are sent.
-        self.emits.append((deepcopy(values), stream))
-
-    def answer(self, value: Any) -> None:
-        self._check_open()
-        self.answers.append(deepcopy(value))
-
-    def _check_open(self) -> None:
-        if self.is_settled and self.is_overdue:
-            raise RuntimeError("execute_async() exceeded its time_limit, and its input has failed: nothing is sent")
-        if self.is_done:
-            raise RuntimeError(
-                "execute_async() has ended, and its input is acked: await the code that emits before it returns"
-            )
-
-    def reset_timeout(self) -> None:
-        self._resets.append(self.input)
-
-
-@adapter_of.register(AsyncBolt)
-class AsyncAdapter(BoltAdapter):
+class AsyncOperator(Operator):
     """Runs the coroutines of an `AsyncBolt`, and settles their inputs in the task's thread, as they end.
 
-    At tick tuples it settles inputs that have ended, cancels those over their time limit, and keeps open ones alive.
+    A tick settles inputs that have ended, cancels those over their time limit, and keeps open ones alive.
 
     It takes an input only if it can begin it, or has room to let it wait for an earlier input with the same key: the
     rest of a record stays with the loop of the process.
     """
 
-    may_be_busy = True
+    can_expire = False
     emits_with_ack = True
-    ends_inputs = True
 
-    def __init__(self, bolt: AsyncBolt, task: Task, *rest: Any) -> None:
+    def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)
+        self.size = Stride(1)  # it may be busy after each
         context = task.context
         self._emitter = AsyncEmitter(task, self._settlement)
         # Without Kafka time is simulated, and does not wait for threads.
@@ -155,19 +87,17 @@ class AsyncAdapter(BoltAdapter):
             self._end_loop()
             raise
 
-    def execute(self, tuples: Sequence[Tuple]) -> None:
+    def process(self, inputs: Any) -> None:
         """Starts the coroutines of tuples, and settles the inputs whose coroutines have ended."""
-        is_tick = False
-        for tuple_ in tuples:
-            if tuple_.is_tick:
-                is_tick = True
-            else:
-                self._take(tuple_)
+        for tuple_ in inputs:
+            self._take(tuple_)
         while self._resets:
-            self._collector.reset_timeout(self._resets.popleft())
+            self._settlement.reset_timeout(self._resets.popleft())
         self._settle_ended()
-        if is_tick:
-            self._look_at_time(self._now())
+
+    def tick(self, now: float) -> None:
+        self.process(())
+        self._look_at_time(now)
 
     @property
     def tick_interval(self) -> float:
@@ -368,7 +298,7 @@ class AsyncAdapter(BoltAdapter):
             return
         self.failures.in_a_row = 0
         self._emitter.send(input_, effects)
-        self._collector.ack(input_)
+        self._settlement.ack(input_)
 
     def _call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Calls a function in the event loop, which runs from `prepare` to `cleanup`."""

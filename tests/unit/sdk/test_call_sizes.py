@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spout_sdk.bolts.batch_size import MOST_TUPLES, BatchSize
+from spout_sdk.bolts.call_sizes import MOST_TUPLES, BatchSize
 
 
 def executed(size: BatchSize, seconds: Callable[[int], float], calls: int) -> list[int]:

@@ -1,33 +1,18 @@
-"""Adapters through which a task calls its spout: one for each kind of spout, with one interface.
+"""The base of sources: how a task calls the spouts of one kind.
 
-A kind registers its adapter with `adapter_of`, in the module that defines the adapter.
+Each kind of spout names its source as `AnySpout.task_source`, in the module that defines the kind.
 """
 
 from collections.abc import Sequence
-from functools import singledispatch
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spout_sdk.api.components import Spout
 from spout_sdk.api.retry import RetryPolicy
-from spout_sdk.errors import TopologyError
 from tuple_tree.messages import Failure
 from tuple_tree.source_messages import SourceMessages
 
-if TYPE_CHECKING:
-    from spout_sdk.spouts.spout_task import SpoutTask
 
-
-@singledispatch
-def adapter_of(spout: Any, task: "SpoutTask") -> "SpoutAdapter":
-    """The adapter of a spout, by its kind; the arguments are those of `SpoutAdapter`."""
-    raise TopologyError(
-        f"component {task.context.component!r} makes a {type(spout).__name__}, which is not a Spout: derive it"
-    )
-
-
-@adapter_of.register(Spout)
-class SpoutAdapter:
-    """Calls a spout of one kind; this base class calls a `Spout`.
+class SpoutSource:
+    """Calls a `Spout`; the base of other sources.
 
     Attributes:
         calls: the largest number of calls of the spout before other tasks have a turn and outcomes are handled.
@@ -36,12 +21,13 @@ class SpoutAdapter:
 
     Args:
         spout: the instance that the user's factory has made.
+        task: the `SpoutTask`.
     """
 
     calls = 64
     waits = False
 
-    def __init__(self, spout: Any, task: "SpoutTask") -> None:
+    def __init__(self, spout: Any, task: Any) -> None:
         self._spout = spout
         self._task = task
         self.messages = SourceMessages(RetryPolicy().delay)

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.answers import answer_payload
-from spout_sdk.bolts.collectors import places_of
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emitter import Checked, Emitter
 from spout_sdk.emitting.task import Task
+from spout_sdk.operators.bolt import places_of
 
 Emitted = tuple[Sequence[Any], str]
 """Values, and the stream that they are emitted to."""

@@ -1,22 +1,26 @@
-"""The collector of spouts. It belongs to one task and to the thread that runs it."""
+"""`Spout`, a source of tuples; its collector."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from spout_sdk.api.context import TaskId
+from spout_sdk.api.components import AnySpout
+from spout_sdk.api.context import TaskContext, TaskId
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import EmitError
 from spout_sdk.records import Headers
 from spout_sdk.spouts.pending import Pending
+from spout_sdk.spouts.source import SpoutSource
 from spout_sdk.spouts.tree_batches import TreeBatches
 from tuple_tree.identities import NO_POSITION
 from tuple_tree.input_batch import MOST_PLACES
+from tuple_tree.messages import Failure
 from tuple_tree.streams import DEFAULT_STREAM
 
 
 class SpoutCollector(Emitter):
-    """The collector of a spout.
+    """The collector of a spout. It belongs to one task, and to the thread that runs it.
 
     Attributes:
         last_root: the root of the tuple that was emitted last; None if that is not tracked.
@@ -124,3 +128,37 @@ class SpoutCollector(Emitter):
             self.emit(values, message_id=message_id, stream=stream, trace_context=trace_context)
         finally:
             self._receiver = None
+
+
+class Spout(AnySpout, ABC):
+    """A source of tuples.
+
+    Attributes:
+        streams: the streams that it emits to, made with `declare`.
+    """
+
+    task_source = SpoutSource
+
+    def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+        """Called once, before anything else; keep the collector."""
+
+    @abstractmethod
+    def next_tuple(self) -> None:
+        """Emit the next tuples; return without emitting if there are none.
+
+        It is called repeatedly, but not while `max_spout_pending` trees of the task are open. It must not block: `ack`
+        and `fail` are called between its calls.
+        """
+
+    def ack(self, message_id: Any) -> None:
+        """Called when the tree of this message was fully processed."""
+
+    def fail(self, message_id: Any, failure: Failure) -> None:
+        """Called when the tree of this message failed; emit the message again to replay it, which starts a new tree.
+
+        It is not called for trees that are open when the process ends: a spout that must not lose messages reads them
+        again from its source.
+        """
+
+    def close(self) -> None:
+        """Called at a clean stop and when the task moves to another process."""

@@ -1,11 +1,15 @@
-"""The collector of bolts. It belongs to one task and to the thread that runs it."""
+"""`Bolt`, which acks its inputs itself; its collector, and its operator."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk.api.context import TaskId
+from spout_sdk.api.components import AnyBolt
+from spout_sdk.api.context import TaskContext, TaskId
+from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import NO_TREES, Tuple
+from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.outbox import MultiAnchor
@@ -18,7 +22,7 @@ logger = get_logger("spout_sdk.bolt")
 
 
 class OutputCollector(Emitter):
-    """The collector of a bolt: emits, acks and fails."""
+    """The collector of a bolt: emits, acks and fails. It belongs to one task, and to the thread that runs it."""
 
     def __init__(self, task: Task, settlement: Settlement) -> None:
         super().__init__(task)
@@ -214,3 +218,53 @@ def places_of(anchors: Sequence[Tuple], settlement: Settlement) -> tuple[InputBa
     if len(places) == 1 and places[0][0].trace_context == context and not (has_identity and len(anchors) > 1):
         return places[0]
     return MultiAnchor(places, context), places[-1][1]
+
+
+class BoltOperator(Operator):
+    """Calls a `Bolt` with each tuple."""
+
+    def prepare(self) -> None:
+        self._bolt.prepare(self._task.context, OutputCollector(self._task, self._settlement))
+
+    def process(self, inputs: Any) -> None:
+        failures, execute = self.failures, self._bolt.execute
+        for tuple_ in inputs:
+            try:
+                execute(tuple_)
+            except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
+                failures.handle((tuple_,), error)
+                if failures.is_paused:
+                    self._defer_after(tuple_, inputs)
+                    return
+            else:
+                failures.in_a_row = 0
+
+
+class Bolt(AnyBolt, ABC):
+    """A bolt that acks its inputs itself.
+
+    Attributes:
+        streams: the streams that it emits to, made with `declare`.
+        tick_interval: seconds between tick tuples, which `execute` receives like others; None for no tick tuples. The
+            instance may set it, and `set_bolt` override it.
+        answers: whether it calls `collector.answer`; the topology then has a topic for answers.
+    """
+
+    task_operator = BoltOperator
+    needs = Needs("a Bolt", ticks=True, answers=True, anchors_several=True)
+    tick_interval: float | None = None
+    answers: ClassVar[bool] = False
+
+    def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
+        """Called once, before anything else; keep the collector."""
+
+    @abstractmethod
+    def execute(self, tuple_: Tuple) -> None:
+        """Process a tuple, and ack or fail it, now or later.
+
+        If it raises, the tuple fails with the exception's type and text, unless it was acked or failed before, or
+        `set_bolt` gave another `on_exception`.
+        """
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process; tuples may still be acked here."""

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spout_sdk.bolts.adapters import ArrowAdapter
-from spout_sdk.bolts.arrow_collector import ArrowCollector, ArrowInput
+from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.emitting.task import Task
-from spout_sdk.state.adapter import REPLAYED
-from spout_sdk.windows.aggregate_bolt import AggregateBolt
+from spout_sdk.operators.arrow_bolt import ArrowCollector, ArrowOperator
+from spout_sdk.state.state_operator import REPLAYED
 from spout_sdk.windows.late_tuples import UNSEEN, LateTuples
 from spout_sdk.windows.time_windows import Times, TimeWindow
 from spout_sdk.windows.window_state import Change, WindowState
@@ -20,7 +19,7 @@ from tuple_tree.streams import DEFAULT_STREAM
 Rows = NDArray[np.intp]
 
 
-def works_on_columns(bolt: AggregateBolt, task: Task) -> bool:
+def works_on_columns(bolt: Any, task: Task) -> bool:
     """Whether the aggregates of a bolt need no call for each tuple, and all its streams have the codec arrow."""
     manifest, name = task.context.manifest, task.context.component
     declared = manifest.component(name)
@@ -34,10 +33,10 @@ def works_on_columns(bolt: AggregateBolt, task: Task) -> bool:
     )
 
 
-class WindowColumnsAdapter(ArrowAdapter):
+class WindowColumnsOperator(ArrowOperator):
     """Changes the values of the windows of the rows of a record once; acks the rows of a call together."""
 
-    def __init__(self, bolt: AggregateBolt, task: Task, *rest: Any) -> None:
+    def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)
         self.state = WindowState(bolt, task)
         self._time_field = str(bolt.window.timestamp)

@@ -1,18 +1,20 @@
-"""The collector and the adapter of a `BasicBolt`, whose emits are anchored to its input."""
+"""`BasicBolt`, whose emits are anchored to its input; its collector, and its operator."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from spout_sdk.api.components import BasicBolt
-from spout_sdk.api.context import TaskId
+from spout_sdk.api.components import AnyBolt
+from spout_sdk.api.context import TaskContext, TaskId
+from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import NO_OFFSET, NO_TREES, Tuple
-from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
-from spout_sdk.bolts.collectors import OutputCollector, places_of
+from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.emitting.outbox import MultiAnchor
 from spout_sdk.emitting.task import Task
+from spout_sdk.operators.bolt import places_of
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.streams import DEFAULT_STREAM
 
@@ -96,20 +98,14 @@ class BasicCollector(Emitter):
             self._settlement.reset_timeout(self.input)
 
 
-@adapter_of.register(BasicBolt)
-class BasicAdapter(BoltAdapter):
+class BasicOperator(Operator):
     """Anchors what a `BasicBolt` emits to the input, and acks the inputs of a call together."""
 
-    records_acks = True
-    times_acks = False
     makes_collector = BasicCollector
 
-    def __init__(self, bolt: Any, task: Task, collector: OutputCollector, *rest: Any) -> None:
-        super().__init__(bolt, task, collector, *rest)
+    def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
+        super().__init__(bolt, task, *rest)
         self._basic = self.makes_collector(task, self._settlement)
-
-    def prepare(self) -> None:
-        self._bolt.prepare(self._task.context)
 
     @property
     def _call(self) -> Callable[[Tuple, BasicCollector], object]:
@@ -117,7 +113,8 @@ class BasicAdapter(BoltAdapter):
         execute: Callable[[Tuple, BasicCollector], object] = self._bolt.execute
         return execute
 
-    def execute(self, tuples: Sequence[Tuple]) -> None:
+    def process(self, inputs: Any) -> None:
+        tuples: Sequence[Tuple] = inputs
         execute, basic, failures = self._call, self._basic, self.failures
         pack = tuples[0].pack
         # If each input has one place, emits need nothing else of it.
@@ -142,7 +139,7 @@ class BasicAdapter(BoltAdapter):
                     failures.handle((tuple_,), error)
                     if failures.is_paused:
                         reached = at + 1
-                        self._settlement.retries.defer(tuples[reached:])
+                        self._defer_after(tuple_, tuples)
                         break
             else:
                 if not failed or failed[-1] is not tuples[-1]:
@@ -158,3 +155,28 @@ class BasicAdapter(BoltAdapter):
     @property
     def input(self) -> Tuple | None:  # type: ignore[override]
         return self._basic.input
+
+
+class BasicBolt(AnyBolt, ABC):
+    """A bolt whose emits are anchored to its input, which is acked when `execute` returns.
+
+    Attributes:
+        streams: the streams that it emits to, made with `declare`.
+        tick_interval: as in `Bolt`.
+        answers: as in `Bolt`.
+    """
+
+    task_operator = BasicOperator
+    needs = Needs("a BasicBolt", ticks=True, answers=True)
+    tick_interval: float | None = None
+    answers: ClassVar[bool] = False
+
+    def prepare(self, context: TaskContext) -> None:
+        """Called once, before anything else."""
+
+    @abstractmethod
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        """Process a tuple. If it raises, the tuple fails with the exception's type and text."""
+
+    def cleanup(self) -> None:
+        """Called at a clean stop and when the task moves to another process."""

@@ -9,9 +9,9 @@ from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.arguments import check_choice
 from spout_sdk.errors import TopologyError
+from spout_sdk.operators.kafka_operator import Part, kafka_operator
 
 Codec = Literal["json", "avro", "bytes"]
-Part = str | Callable[[Tuple], bytes | str | None] | None
 
 
 class KafkaBolt(AnyBolt):
@@ -47,6 +47,7 @@ class KafkaBolt(AnyBolt):
         TopologyError: if an argument is invalid.
     """
 
+    task_operator = staticmethod(kafka_operator)
     needs = Needs(
         "a KafkaBolt",
         instance=True,

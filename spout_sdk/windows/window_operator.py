@@ -4,22 +4,20 @@ from collections.abc import Callable
 from typing import Any
 
 from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.adapters import BoltAdapter, adapter_of
-from spout_sdk.bolts.basic_collector import BasicAdapter, BasicCollector
-from spout_sdk.bolts.collectors import OutputCollector
+from spout_sdk.bolts.operator import Operator
 from spout_sdk.emitting.task import Task
-from spout_sdk.state.adapter import REPLAYED, KeysOfTuples
-from spout_sdk.windows.aggregate_bolt import AggregateBolt
+from spout_sdk.operators.basic_bolt import BasicCollector, BasicOperator
+from spout_sdk.state.state_operator import REPLAYED, KeysOfTuples
 from spout_sdk.windows.late_tuples import UNSEEN, LateTuples
-from spout_sdk.windows.state_columns import WindowColumnsAdapter, works_on_columns
+from spout_sdk.windows.window_columns import WindowColumnsOperator, works_on_columns
 from spout_sdk.windows.window_state import WindowState
 
 
-class WindowStateAdapter(BasicAdapter):
+class WindowOperator(BasicOperator):
     """Changes the values of the windows of each tuple once; acks the tuples of a call together."""
 
-    def __init__(self, bolt: AggregateBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
-        super().__init__(bolt, task, collector, *rest)
+    def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
+        super().__init__(bolt, task, *rest)
         self.state = WindowState(bolt, task)
         self._time_of = bolt.window.milliseconds_of
         self._keys = KeysOfTuples(self.state.key_codec, self.state.key_fields)
@@ -65,7 +63,6 @@ class WindowStateAdapter(BasicAdapter):
             collector.emit(result)
 
 
-@adapter_of.register(AggregateBolt)
-def adapter(bolt: AggregateBolt, task: Task, *rest: Any) -> BoltAdapter:
-    """Creates the adapter of a bolt; it works on columns if that is possible."""
-    return (WindowColumnsAdapter if works_on_columns(bolt, task) else WindowStateAdapter)(bolt, task, *rest)
+def window_operator(bolt: Any, task: Task, *rest: Any) -> Operator:
+    """The operator of a bolt; it works on columns if that is possible."""
+    return (WindowColumnsOperator if works_on_columns(bolt, task) else WindowOperator)(bolt, task, *rest)

@@ -1,60 +1,16 @@
-"""`AsyncBolt`: executes many inputs at a time, for work that waits for services; `async_adapter` has the event loop."""
+"""`AsyncBolt`: executes many inputs at a time, for work that waits for services."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.needs import Needs
 from spout_sdk.api.topology import STOP_TIMEOUT
 from spout_sdk.api.tuples import Tuple
-from tuple_tree.streams import DEFAULT_STREAM
-
-if TYPE_CHECKING:
-    from spout_sdk.bolts.async_adapter import RunningInput
-
-
-class AsyncCollector:
-    """The collector of an `AsyncBolt`: emits are anchored to the input, and sent when its coroutine has ended."""
-
-    __slots__ = ("_running",)
-
-    def __init__(self, running: "RunningInput") -> None:
-        self._running = running
-
-    @property
-    def input(self) -> Tuple:
-        """The tuple that is executed."""
-        return self._running.input
-
-    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
-        """Sends a tuple to every subscriber of a stream, if `execute_async` ends without an exception.
-
-        Values that do not fit the stream fail the input then, and nothing is sent for it.
-
-        Raises:
-            RuntimeError: if `execute_async` has ended.
-        """
-        self._running.emit(values, stream)
-
-    def answer(self, value: Any) -> None:
-        """Answers the message that the input comes from, if `execute_async` ends without an exception.
-
-        The input is acked when the answer is delivered. A value that is not JSON fails the input,
-        and nothing is sent for it.
-
-        Args:
-            value: anything that `json.dumps` takes.
-
-        Raises:
-            RuntimeError: if `execute_async` has ended.
-        """
-        self._running.answer(value)
-
-    def reset_timeout(self) -> None:
-        """Restarts the clock of the input's trees now. The task does so regularly while the input is open."""
-        self._running.reset_timeout()
+from spout_sdk.operators.async_operator import AsyncOperator
+from spout_sdk.operators.running_input import AsyncCollector
 
 
 class AsyncBolt(AnyBolt, ABC):
@@ -93,6 +49,7 @@ class AsyncBolt(AnyBolt, ABC):
         answers: whether it calls `collector.answer`; the topology then has a topic for answers.
     """
 
+    task_operator = AsyncOperator
     needs = Needs(
         "an AsyncBolt",
         answers=True,

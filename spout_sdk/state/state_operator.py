@@ -5,11 +5,8 @@ from operator import itemgetter
 from typing import Any, Final
 
 from spout_sdk.api.tuples import InputStream, Tuple
-from spout_sdk.bolts.adapters import adapter_of
-from spout_sdk.bolts.basic_collector import BasicAdapter, BasicCollector
-from spout_sdk.bolts.collectors import OutputCollector
 from spout_sdk.emitting.task import Task
-from spout_sdk.state.bolt import StatefulBolt
+from spout_sdk.operators.basic_bolt import BasicCollector, BasicOperator
 from spout_sdk.state.collectors import StateCollector, send_held
 from spout_sdk.state.deletion import DELETE
 from spout_sdk.state.task_state import TaskState
@@ -19,14 +16,13 @@ REPLAYED: Final = "replayed tuples"
 """The user counter of tuples that changed nothing, because the state had applied them before."""
 
 
-@adapter_of.register(StatefulBolt)
-class StateAdapter(BasicAdapter):
+class StateOperator(BasicOperator):
     """Changes the value of each tuple's key once, anchors emits to the tuple, and acks it."""
 
     makes_collector = StateCollector
 
-    def __init__(self, bolt: StatefulBolt, task: Task, collector: OutputCollector, *rest: Any) -> None:
-        super().__init__(bolt, task, collector, *rest)
+    def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
+        super().__init__(bolt, task, *rest)
         self.state = TaskState(bolt, task)
         self._update, self._emit = bolt.update, bolt.emit
         self._keys = KeysOfTuples(self.state.keys, self.state.key_fields)
