@@ -25,8 +25,8 @@ Folders, in the order in which a tuple passes through them:
 - `statistics`: counters, their snapshots, metrics.
 - `testing`: a whole topology in one process, for tests; imported explicitly.
 
-`records` has the protocols between tasks and Kafka, `arguments` the checks of arguments, `errors` everything that is
-raised, drawn as a tree.
+`records` has the protocols between tasks and Kafka, `outcome` the outcome of a message, `arguments` the checks of
+arguments, `errors` everything that is raised, drawn as a tree.
 """
 
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskHook, TaskId

@@ -1,6 +1,6 @@
 """`Needs`: the needs of a kind of spout or bolt from its tasks and its topology."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ class Needs:
 
     Attributes:
         kind: its name in errors, with an article.
+        called_by: makes the `Operator` or the `SpoutSource` that calls an instance in a task.
         instance: arguments of its constructor set declarations, so they are read from an instance.
         ticks: it takes tick tuples.
         columns: all its streams have the codec `arrow`.
@@ -26,6 +27,7 @@ class Needs:
     """
 
     kind: str = ""
+    called_by: Callable[..., Any] | None = None
     instance: bool = False
     ticks: bool = False
     columns: bool = False

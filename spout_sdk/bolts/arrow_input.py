@@ -87,7 +87,7 @@ class ArrowInput:
 
 
 Inputs = Sequence[Tuple] | ArrowInput
-"""What an operator is called with."""
+"""Tuples of one record, or of one call; or rows as columns."""
 
 
 def first_of(inputs: Inputs) -> tuple[InputPack, int]:

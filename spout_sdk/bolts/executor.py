@@ -39,12 +39,12 @@ class Executor:
         self._load = self._counters.load(task.context.task)
         self._clock = task.environment.clock
         self._settlement = settlement
-        if not isinstance(bolt, AnyBolt):
+        if not isinstance(bolt, AnyBolt) or bolt.needs.called_by is None:
             raise TopologyError(
                 f"component {component!r} makes a {type(bolt).__name__}, which is not a bolt: "
                 "derive it from Bolt or another base class of spout_sdk"
             )
-        self.operator: Operator = type(bolt).task_operator(bolt, task, settlement, self._options)
+        self.operator: Operator = bolt.needs.called_by(bolt, task, settlement, self._options)
         slowest_ms = max((spout.timeout_ms for spout in topology.manifest.spouts), default=0)
         self.input_age = (topology.manifest.max_tree_age_ms + slowest_ms) / 1000
         if not self.operator.can_expire:

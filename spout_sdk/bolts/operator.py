@@ -1,6 +1,6 @@
 """The base of operators: how a step of a task calls the bolts of one kind.
 
-Each kind of bolt names its operator as `AnyBolt.operator`, in the module that defines the kind.
+Each kind of bolt names its operator in its `needs`.
 """
 
 from collections.abc import Sequence

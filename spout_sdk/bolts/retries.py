@@ -22,7 +22,7 @@ _ROUNDING_SECONDS: Final = 1e-6  # largest rounding error of a time plus a delay
 
 
 class Outcomes(Protocol):
-    """What `Retries` needs of a `Settlement`."""
+    """The part of a `Settlement` that `Retries` uses."""
 
     def is_open(self, offset: int) -> bool: ...
     def fail(self, tuple_: Tuple, message: str) -> None: ...

@@ -63,9 +63,9 @@ class KafkaSpout(AnySpout):
         TopologyError: if an argument is invalid.
     """
 
-    task_source = SourceTask
     needs = Needs(
         "a KafkaSpout",
+        called_by=SourceTask,
         instance=True,
         positions=True,
         never_called={"next_tuple": "pass translate=, or derive a Spout"},

@@ -229,8 +229,7 @@ class ArrowBolt(AnyBolt, ABC):
         streams: the streams that it emits to, made with `declare`.
     """
 
-    task_operator = ArrowOperator
-    needs = Needs("an ArrowBolt", columns=True)
+    needs = Needs("an ArrowBolt", called_by=ArrowOperator, columns=True)
 
     def prepare(self, context: TaskContext) -> None:
         """Called once, before anything else."""

@@ -49,9 +49,9 @@ class AsyncBolt(AnyBolt, ABC):
         answers: whether it calls `collector.answer`; the topology then has a topic for answers.
     """
 
-    task_operator = AsyncOperator
     needs = Needs(
         "an AsyncBolt",
+        called_by=AsyncOperator,
         answers=True,
         waits=True,
         never_called={name: f"write async def {name}_async" for name in ("prepare", "execute", "cleanup")},

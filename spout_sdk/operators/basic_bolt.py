@@ -166,8 +166,7 @@ class BasicBolt(AnyBolt, ABC):
         answers: as in `Bolt`.
     """
 
-    task_operator = BasicOperator
-    needs = Needs("a BasicBolt", ticks=True, answers=True)
+    needs = Needs("a BasicBolt", called_by=BasicOperator, ticks=True, answers=True)
     tick_interval: float | None = None
     answers: ClassVar[bool] = False
 

@@ -41,8 +41,7 @@ class BatchBolt(AnyBolt, ABC):
         answers: as in `Bolt`.
     """
 
-    task_operator = BatchOperator
-    needs = Needs("a BatchBolt", answers=True, anchors_several=True)
+    needs = Needs("a BatchBolt", called_by=BatchOperator, answers=True, anchors_several=True)
     answers: ClassVar[bool] = False
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:

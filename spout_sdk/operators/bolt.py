@@ -250,8 +250,7 @@ class Bolt(AnyBolt, ABC):
         answers: whether it calls `collector.answer`; the topology then has a topic for answers.
     """
 
-    task_operator = BoltOperator
-    needs = Needs("a Bolt", ticks=True, answers=True, anchors_several=True)
+    needs = Needs("a Bolt", called_by=BoltOperator, ticks=True, answers=True, anchors_several=True)
     tick_interval: float | None = None
     answers: ClassVar[bool] = False
 

@@ -47,9 +47,9 @@ class KafkaBolt(AnyBolt):
         TopologyError: if an argument is invalid.
     """
 
-    task_operator = staticmethod(kafka_operator)
     needs = Needs(
         "a KafkaBolt",
+        called_by=kafka_operator,
         instance=True,
         ticks=True,
         writes=True,

@@ -1,6 +1,6 @@
 """The base of sources: how a task calls the spouts of one kind.
 
-Each kind of spout names its source as `AnySpout.task_source`, in the module that defines the kind.
+Each kind of spout names its source in its `needs`.
 """
 
 from collections.abc import Sequence

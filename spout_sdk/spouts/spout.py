@@ -6,6 +6,7 @@ from typing import Any
 
 from spout_sdk.api.components import AnySpout
 from spout_sdk.api.context import TaskContext, TaskId
+from spout_sdk.api.needs import Needs
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import EmitError
@@ -137,7 +138,7 @@ class Spout(AnySpout, ABC):
         streams: the streams that it emits to, made with `declare`.
     """
 
-    task_source = SpoutSource
+    needs = Needs("a Spout", called_by=SpoutSource)
 
     def open(self, context: TaskContext, collector: SpoutCollector) -> None:
         """Called once, before anything else; keep the collector."""

@@ -66,11 +66,11 @@ class SpoutTask(HeadTask, Task):
         self.batches = TreeBatches(self.outbox, is_identified=manifest.is_identified(component))
         self.collector = SpoutCollector(self, self.open_trees, self.untracked, self.batches)
         self.spout = self._make()
-        if not isinstance(self.spout, AnySpout):
+        if not isinstance(self.spout, AnySpout) or self.spout.needs.called_by is None:
             raise TopologyError(
                 f"component {component!r} makes a {type(self.spout).__name__}, which is not a Spout: derive it"
             )
-        self.source: SpoutSource = type(self.spout).task_source(self.spout, self)
+        self.source: SpoutSource = self.spout.needs.called_by(self.spout, self)
         self._add_chained(self.plans)
         if self.steps and manifest.acking:
             self.outbox.trees = ChainedTrees(

@@ -32,8 +32,7 @@ class StatefulBolt(AnyStatefulBolt, ABC):
         answers: whether `emit` calls `collector.answer`; if so, the topology has a topic of answers.
     """
 
-    task_operator = StateOperator
-    needs = Needs("a StatefulBolt", instance=True, state=True, answers=True)
+    needs = Needs("a StatefulBolt", called_by=StateOperator, instance=True, state=True, answers=True)
     answers: ClassVar[bool] = False
 
     @abstractmethod

@@ -44,8 +44,7 @@ class AggregateBolt(AnyStatefulBolt):
         streams: the stream `default` for results; and the stream of `with_late_tuple_stream`.
     """
 
-    task_operator = staticmethod(window_operator)
-    needs = Needs("an AggregateBolt", instance=True, state=True, windows=True, results=True)
+    needs = Needs("an AggregateBolt", called_by=window_operator, instance=True, state=True, windows=True, results=True)
     state: Any = None
     window: WindowSpec
     aggregates: Mapping[str, Aggregate] = {}

@@ -1,6 +1,7 @@
 """`build()` rejects methods that cannot be called as the SDK calls them; a task checks what a function makes."""
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ def methods() -> list[Any]:
         pytest.param(kind, name, id=f"{kind.__name__}.{name}")
         for kind in KINDS
         for name in names[kind]
-        if callable(getattr(kind, name)) and not isinstance(getattr(kind, name), type)
+        if inspect.isfunction(inspect.getattr_static(kind, name))
     ]
 
 
