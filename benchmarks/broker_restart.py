@@ -23,6 +23,8 @@ from benchmarks.topics import Topics
 from local_kafka import LocalKafka
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
 
+# A killed broker may not register again before its last session has ended.
+_KILLED: Final = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
 _RATE: Final = 200.0
 _LIMIT_SECONDS: Final = 120.0
 _QUIET_SECONDS: Final = 5.0
@@ -52,7 +54,10 @@ def main() -> None:
     bench.option("--guarantee", "exactly_once", choices=get_args(Guarantee), help="of the topology")
     bench.option("--away", 5.0, quick=1.0, help="seconds from a kill until the broker is started")
     given = bench.start()
-    with tempfile.TemporaryDirectory() as directory, LocalKafka(data_dir=Path(directory, "broker")) as broker:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        LocalKafka(data_dir=Path(directory, "broker"), properties=_KILLED) as broker,
+    ):
         name, endless = f"restart-{uuid.uuid4().hex[:8]}", 86_400.0
         plan = Plan(_RATE, endless, DEFAULT_ACK_PARTITIONS, given.guarantee, 4, 2, name, directory)
         topics = Topics(broker.bootstrap_servers)

@@ -5,11 +5,10 @@ needs no partitions, but aborts the process where the group's coordinator goes a
 commands that run once.
 """
 
-import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -20,7 +19,8 @@ from inspection.transaction_markers import TransactionMarkers, read_from
 from kafka_clients.catalogue import CONTACT_SECONDS, Catalogue, KafkaSettings
 from kafka_clients.errors import REFUSED, AccessError
 from kafka_clients.group_commits import Commits, GroupCommits, by_place
-from kafka_clients.log_reader import LEADERLESS, Place, unanswered
+from kafka_clients.log_reader import unanswered
+from kafka_clients.retriable import Place, answer_or_error, retrying
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import (
     TOPOLOGIES_TOPIC,
@@ -34,7 +34,7 @@ from tuple_tree.names import (
 )
 from tuple_tree.topics import topic_specs
 
-_PAUSE_SECONDS: Final = 0.1
+T = TypeVar("T")
 _NO_GROUP: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
 _BEGIN_AND_END: Final = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _NEWEST: Final = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
@@ -136,17 +136,18 @@ class ClusterStatus:
     def members(self, groups: Iterable[str]) -> dict[str, int | None]:
         """Consumer group → its members; None if it may not be described. Raises `BrokerUnreachableError`."""
         names = sorted(set(groups))
-        described = self._admin.describe_consumer_groups(names, request_timeout=CONTACT_SECONDS) if names else {}
-        found: dict[str, int | None] = {}
-        for group, answer in described.items():
-            try:
-                found[group] = len(answer.result().members)
-            except KafkaException as error:
-                code = error.args[0].code()
-                if code not in (*_NO_GROUP, *REFUSED):
-                    raise unanswered(error.args[0]) from error
-                found[group] = 0 if code in _NO_GROUP else None
-        return found
+
+        def ask() -> dict[str, int | None]:
+            found: dict[str, int | None] = {}
+            for group, answer in self._admin.describe_consumer_groups(names, request_timeout=CONTACT_SECONDS).items():
+                group_or_error = answer_or_error(answer, *_NO_GROUP, *REFUSED)
+                if isinstance(group_or_error, KafkaError):
+                    found[group] = 0 if group_or_error.code() in _NO_GROUP else None
+                else:
+                    found[group] = len(group_or_error.members)
+            return found
+
+        return _answered(self._admin, ask) if names else {}
 
     def lags(self, manifest: Manifest, sources: Mapping[str, Iterable[str]]) -> TopologyLags:
         """The lags of a topology now; `sources` are the topics that each `KafkaSpout` reads. Errors as of `of`."""
@@ -179,10 +180,8 @@ class ClusterStatus:
         return {place: (begin, ends[place]) for place, begin in begins.items() if place in ends}
 
     def _offsets(self, places: list[Place], which: OffsetSpec, *, only_known: bool) -> dict[Place, int]:
-        offsets: dict[Place, int] = {}
-        deadline = time.monotonic() + CONTACT_SECONDS
-        while places:
-            left: list[Place] = []
+        def ask() -> dict[Place, int]:
+            offsets: dict[Place, int] = {}
             for at, answer in self._listed(places, which).items():
                 try:
                     offsets[at.topic, at.partition] = answer.result().offset
@@ -190,18 +189,15 @@ class ClusterStatus:
                     code = error.args[0].code()
                     if only_known or code == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         continue
-                    if code in LEADERLESS and time.monotonic() < deadline:
-                        left.append((at.topic, at.partition))
-                    elif code in REFUSED:
-                        raise AccessError(
-                            f"topic {at.topic} has no DESCRIBE ACL for this user: allow Describe for topics and "
-                            "groups that begin with the topology's name"
-                        ) from error
-                    else:
-                        raise unanswered(error.args[0]) from error
-            if places := left:
-                time.sleep(_PAUSE_SECONDS)
-        return offsets
+                    if code not in REFUSED:
+                        raise
+                    raise AccessError(
+                        f"topic {at.topic} has no DESCRIBE ACL for this user: allow Describe for topics and groups "
+                        "that begin with the topology's name"
+                    ) from error
+            return offsets
+
+        return _answered(self._admin, ask)
 
     def _listed(self, places: list[Place], which: OffsetSpec) -> Mapping[TopicPartition, Any]:
         wanted = {TopicPartition(*place): which for place in places}
@@ -226,24 +222,33 @@ def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
 
     Raises `BrokerUnreachableError`.
     """
-    # One group a request, but all at once.
-    requests = [
-        request
-        for group in groups
-        for request in admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=CONTACT_SECONDS
-        ).items()
-    ]
-    found: Commits = {}
-    for group, answer in requests:
-        try:
-            found[group] = by_place(answer.result().topic_partitions or [])
-        except KafkaException as error:
-            if error.args[0].code() in _NO_GROUP:
+
+    def ask() -> Commits:
+        # One group a request, but all at once.
+        requests = [
+            request
+            for group in groups
+            for request in admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group)], request_timeout=CONTACT_SECONDS
+            ).items()
+        ]
+        found: Commits = {}
+        for group, answer in requests:
+            commits = answer_or_error(answer, *_NO_GROUP, *REFUSED)
+            if not isinstance(commits, KafkaError):
+                found[group] = by_place(commits.topic_partitions or [])
+            elif commits.code() in _NO_GROUP:
                 found[group] = {}
-            elif error.args[0].code() not in REFUSED:
-                raise unanswered(error.args[0], f"for the committed offsets of group {group} ") from error
-    return found
+        return found
+
+    return _answered(admin, ask, "for committed offsets ")
+
+
+def _answered(admin: AdminClient, ask: Callable[[], T], what: str = "") -> T:
+    try:
+        return retrying(admin, ask, CONTACT_SECONDS)
+    except KafkaException as error:
+        raise unanswered(error.args[0], what) from error
 
 
 def _own_topics(manifest: Manifest) -> dict[str, tuple[int, str | None]]:

@@ -18,5 +18,5 @@
   `published_manifest`: reads its manifest when a process needs it.
 - `supervision`: keeps processes running; both sides of the pipes between.
 - `topology_reference`: imports the topology that `module:attribute` names.
-- `errors`: the hierarchy.
+- `errors`: the hierarchy; `retriable`: requests that are made again while their errors pass.
 """

@@ -6,7 +6,6 @@ Every call is bounded in time. It raises `BrokerUnreachableError`, `AccessError`
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError, T
 from kafka_clients.librdkafka_bugs import forgettable
 from kafka_clients.log_reader import LogReader
 from kafka_clients.new_topics import create
+from kafka_clients.retriable import answer_or_error, retrying
 from tuple_tree.control import Control, control_key, controlled_topology
 from tuple_tree.errors import ControlRecordError, ManifestError
 from tuple_tree.manifest import Manifest
@@ -132,7 +132,7 @@ class Catalogue:
                 TopicCollection(names), include_authorized_operations=True, request_timeout=self.contact_s
             )
             return {
-                name: _result(answer, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+                name: answer_or_error(answer, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
                 for name, answer in asked.items()
             }
 
@@ -304,8 +304,12 @@ class Catalogue:
         partition = TopicPartition(TOPOLOGIES_TOPIC, 0)
         with self._asking():
             latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-            asked = self.admin.list_offsets({partition: latest}, request_timeout=self.contact_s)
-            end = _result(asked[partition], KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+            def ask() -> Any:
+                asked = self.admin.list_offsets({partition: latest}, request_timeout=self.contact_s)
+                return answer_or_error(asked[partition], KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+            end = retrying(self.admin, ask, self.contact_s)
         return None if isinstance(end, KafkaError) else (topic_id, end.offset)
 
     def _configs(self, topics: list[str]) -> dict[str, dict[str, str | None] | None]:
@@ -316,7 +320,7 @@ class Catalogue:
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         with self._asking():
             for resource, answer in self.admin.describe_configs(resources, request_timeout=self.contact_s).items():
-                entries = _result(answer, KafkaError.UNKNOWN_TOPIC_OR_PART, *REFUSED)
+                entries = answer_or_error(answer, KafkaError.UNKNOWN_TOPIC_OR_PART, *REFUSED)
                 if not isinstance(entries, KafkaError):
                     configs[resource.name] = {key: entry.value for key, entry in entries.items()}
                 elif entries.code() in REFUSED:
@@ -345,16 +349,6 @@ class Catalogue:
             if others or time.monotonic() > deadline:
                 raise (others or problems)[0]
             time.sleep(_LOOK_SECONDS)
-
-
-def _result(answer: "Future[Any]", *codes: int) -> Any:
-    """The result of a request; the error in its place if it has one of these codes."""
-    try:
-        return answer_of(answer)
-    except KafkaException as error:
-        if error.args[0].code() not in codes:
-            raise
-        return error.args[0]
 
 
 def _problems(

@@ -10,19 +10,9 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Me
 from kafka_clients.access import VIEWER
 from kafka_clients.client_settings import for_consumer, new_client
 from kafka_clients.errors import GONE, REFUSED, BrokerError, BrokerUnreachableError, TopicsError, access_refused
+from kafka_clients.retriable import Place as Place
+from kafka_clients.retriable import retrying
 from tuple_tree.names import CATALOGUE_GROUP
-
-LEADERLESS: Final = frozenset(
-    {
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-    }
-)
-"""Errors that pass: while a topic is new, or a broker comes or goes, its partitions have no leader for a moment."""
-_PAUSE_SECONDS: Final = 0.05
 
 
 def watermarks(consumer: Consumer, partition: TopicPartition, patience_s: float) -> tuple[int, int]:
@@ -30,14 +20,11 @@ def watermarks(consumer: Consumer, partition: TopicPartition, patience_s: float)
 
     Raises `KafkaException` if there is no answer in time, and for any other error.
     """
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            return consumer.get_watermark_offsets(partition, timeout=patience_s, cached=False)
-        except KafkaException as error:
-            if error.args[0].code() not in LEADERLESS or time.monotonic() >= deadline:
-                raise
-            time.sleep(_PAUSE_SECONDS)
+
+    def ask() -> tuple[int, int]:
+        return consumer.get_watermark_offsets(partition, timeout=patience_s, cached=False)
+
+    return retrying(consumer, ask, patience_s, [(partition.topic, partition.partition)])
 
 
 RECEIVE_TIMEOUT_SECONDS: Final = 30.0  # how long brokers may send no record before reading fails, in seconds
@@ -54,7 +41,6 @@ _SETTINGS: Final[dict[str, Any]] = {
     "fetch.queue.backoff.ms": 50,
 }
 
-Place = tuple[str, int]  # A topic and a partition of it
 Progress = Callable[[str, int, int], None]  # called with what is read, and how many records of how many are done
 
 
@@ -239,14 +225,17 @@ class LogReader:
         if at_ms is None or not places:
             return {}
         wanted = [TopicPartition(*place, max(0, at_ms)) for place in places]
-        try:
+
+        def ask() -> dict[Place, int]:
             answers = self._consumer.offsets_for_times(wanted, timeout=_ANSWER_SECONDS)
+            for error in (answer.error for answer in answers if answer.error is not None):
+                raise KafkaException(error)
+            return {(answer.topic, answer.partition): answer.offset for answer in answers}
+
+        try:
+            return retrying(self._consumer, ask, _ANSWER_SECONDS, places)
         except KafkaException as error:
             raise self._error(error.args[0], places[0][0]) from error
-        for answer in answers:
-            if answer.error is not None:
-                raise self._error(answer.error, answer.topic)
-        return {(answer.topic, answer.partition): answer.offset for answer in answers}
 
     def _error(self, error: KafkaError, topic: str) -> BrokerError:
         if error.code() in GONE:

@@ -62,9 +62,6 @@ DEVELOPMENT: Mapping[str, str] = {
     "group.min.session.timeout.ms": "1000",
     # The broker looks for transactions that have timed out every 10 s unless set.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # A broker that was killed may not register again before its last session has ended: 9 s unless set.
-    "broker.session.timeout.ms": "2000",
-    "broker.heartbeat.interval.ms": "500",
     # 128 MB of the heap would go to compaction.
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.cleaner.io.buffer.size": "131072",

@@ -15,6 +15,8 @@ from local_kafka import LocalKafka
 KIND_VARIABLE: Final = "ACKER_TEST_KAFKA"
 SERVERS_VARIABLE: Final = "ACKER_KAFKA__BOOTSTRAP_SERVERS"
 KINDS: Final = ("embedded", "container", "external")
+KILLED: Final = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
+"""Properties of a broker that is killed: it may not register again before its last session has ended."""
 
 
 def chosen() -> str:

@@ -17,8 +17,9 @@ from kafka_clients.client_settings import new_client
 from kafka_clients.errors import GONE, REFUSED
 from kafka_clients.group_commits import GroupCommits
 from kafka_clients.librdkafka_bugs import HANG_SECONDS, forgettable
-from kafka_clients.log_reader import LEADERLESS, Place, unanswered
+from kafka_clients.log_reader import Place, unanswered
 from kafka_clients.repeated_lines import EACH, get_logger
+from kafka_clients.retriable import LEADERLESS
 from kafka_clients.topic_watch import Descriptions, describe_topics
 from spout_sdk.api.topology import Topology
 from spout_sdk.errors import AccessError, BrokerError, SpoutSdkError, TopicsError

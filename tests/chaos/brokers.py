@@ -14,6 +14,7 @@ from acker_cli.chaos.faults import End, FaultKind, broker_faults
 from local_kafka import LocalKafka
 from local_kafka.properties import free_port
 from spout_sdk import Topology
+from tests.broker import KILLED
 from tests.cluster.project import NAME, Project, running
 from tests.waiting import eventually
 from tuple_tree.names import acks_topic, component_group
@@ -189,7 +190,7 @@ def java_hash(text: str) -> int:
 @contextmanager
 def local_broker(directory: Path) -> Iterator[Brokers]:
     """Starts one broker."""
-    with LocalKafka(data_dir=directory, heap="768m") as kafka:
+    with LocalKafka(data_dir=directory, heap="768m", properties=KILLED) as kafka:
         yield LocalBroker(kafka)
 
 

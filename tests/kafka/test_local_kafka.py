@@ -23,6 +23,7 @@ from local_kafka.distribution import (
     provide_jars,
 )
 from local_kafka.maven import listed
+from tests.broker import KILLED
 from tests.kafka.sdk_rig import records, write
 from tests.topics import create_topics
 from tests.unit.cli.running import command_line, is_alive
@@ -55,7 +56,7 @@ def parent_of(pid: int) -> int:
 def test_records_survive_a_kill_and_processes_end_with_a_stop(tmp_path: Path) -> None:
     # With a space in the path.
     data_dir = tmp_path / "kept data"
-    kafka = LocalKafka(data_dir=data_dir)
+    kafka = LocalKafka(data_dir=data_dir, properties=KILLED)
     try:
         kafka.start()
         address, pid = kafka.bootstrap_servers, running_pid(kafka)

@@ -26,6 +26,7 @@ from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import for_admin
 from kafka_clients.librdkafka_bugs import BrokerMonitor
 from local_kafka import LocalKafka
+from tests.broker import KILLED
 from tests.kafka.ack_log import FAST, AckLog, Clock, manifest_of, settled
 from tests.kafka.sdk_rig import QUICK, Threaded
 from tests.waiting import eventually
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.xdist_group("acker-service")
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
     """A broker that can be stopped and restarted with its data, at the same port."""
-    with LocalKafka(data_dir=tmp_path_factory.mktemp("broker") / "data") as kafka:
+    with LocalKafka(data_dir=tmp_path_factory.mktemp("broker") / "data", properties=KILLED) as kafka:
         yield kafka
         kafka.kill()
 
