@@ -139,6 +139,10 @@ WIRE_REASONS: Final = [reason for reason in FailReason if reason is not FailReas
 _UNDELIVERED: Final = re.compile(r"a tuple of \S+ was not delivered: ")
 
 _ROOTS: Final = ("init_roots", "ack_roots", "fail_roots", "reset_roots")
+_RUNS: Final = {"init_vals": "init_runs", "ack_vals": "ack_runs"}
+_ENTRY_COLUMNS: Final = (*_ROOTS, *_RUNS, "mark_roots", "mark_vals")
+_MESSAGES: Final = ("fail_messages", "mark_messages")
+_NO_ENTRIES: Final = {**dict.fromkeys((*_ENTRY_COLUMNS, *_RUNS.values()), b""), **dict.fromkeys(_MESSAGES, ())}
 _NOTICE_COLUMNS: Final = ("acked_roots", "failed_roots")
 
 
@@ -244,26 +248,24 @@ def _texts(messages: Sequence[str]) -> list[str]:
 
 def encode_ack_batch(batch: AckBatch) -> bytes:
     spout = batch.spout
-    init_runs, init_vals = split(batch.init_vals)
-    ack_runs, ack_vals = split(batch.ack_vals)
-    return ACK_BATCH.encode(
-        {
-            "writer": batch.writer,
-            "session": batch.session,
-            "sequence": batch.sequence,
-            "opens": batch.opens,
-            "spout": spout and {"topic": spout.topic, "task": spout.task, "timeout_ms": spout.timeout_ms},
-            "fail_messages": _texts(batch.fail_messages),
-            **{name: pack_ids(getattr(batch, name)) for name in _ROOTS},
-            "mark_roots": pack_ids(batch.mark_roots),
-            "mark_vals": pack_ids(batch.mark_vals),
-            "mark_messages": _texts(batch.mark_messages),
-            "init_vals": pack_ids(init_vals),
-            "init_runs": init_runs,
-            "ack_vals": pack_ids(ack_vals),
-            "ack_runs": ack_runs,
-        }
-    )
+    record: dict[str, Any] = {
+        **_NO_ENTRIES,
+        "writer": batch.writer,
+        "session": batch.session,
+        "sequence": batch.sequence,
+        "opens": batch.opens,
+        "spout": spout and {"topic": spout.topic, "task": spout.task, "timeout_ms": spout.timeout_ms},
+    }
+    # Most columns of most batches are empty.
+    for name in _ENTRY_COLUMNS:
+        if len(column := getattr(batch, name)):
+            if name in _RUNS:
+                record[_RUNS[name]], column = split(column)
+            record[name] = pack_ids(column)
+    for name in _MESSAGES:
+        if messages := getattr(batch, name):
+            record[name] = _texts(messages)
+    return ACK_BATCH.encode(record)
 
 
 def decode_ack_batch(value: bytes | None, mixer: Mixer = mix) -> AckBatch:

@@ -31,6 +31,7 @@ from tuple_tree.messages import FailReason
 
 logger = get_logger("spout_sdk.bolt")
 
+_FIRST: Final = (0,)
 _TIMED: Final = 1_000  # tuples that are timed at once, at most: a bolt may never ack some
 
 
@@ -111,11 +112,19 @@ class Settlement:
         pack = tuples[0].pack if tuples else None
         if pack is None or pack.offset == NO_OFFSET or pack.has_expired:
             return
-        first, behind = tuples[0].index, tuples[-1].index + 1
-        rows: Sequence[int] = range(first, behind)
-        if len(rows) != len(tuples):
-            rows = [tuple_.index for tuple_ in tuples]
-        self._ack_rows(pack, rows)
+        if pack.size == 1:
+            pack.settled[0] = ACKED
+            self._counters.acked += 1
+            if self._timed:
+                self._time(pack, _FIRST)
+            self._last = None
+            self._noted.append(Noted(pack, _FIRST))
+        else:
+            first, behind = tuples[0].index, tuples[-1].index + 1
+            rows: Sequence[int] = range(first, behind)
+            if len(rows) != len(tuples):
+                rows = [tuple_.index for tuple_ in tuples]
+            self._ack_rows(pack, rows)
         for tuple_ in tuples if self._hooks else ():
             self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
 
