@@ -63,6 +63,8 @@ class HeadTask(ABC):
         self._behind: list[Step] = []  # they receive what another step or the spout emits
         self.outbox.steps = self.steps
         self._since: float | None = None  # when data was first found buffered after the last flush
+        self._reset_every = manifest.reset_seconds
+        self._reset_at = 0.0
 
     def _add_chained(self, plans: dict[str, EmitPlan], *, has_columns: bool = False) -> None:
         """Adds a step for each bolt that is chained to the component.
@@ -157,6 +159,10 @@ class HeadTask(ABC):
         """
         for step in self.steps:
             step.tick(now)
+        if now >= self._reset_at:
+            self._reset_at = now + self._reset_every
+            for step in self.steps:
+                step.keep_alive(now, everything=self._keeps_waiting)
         self.outbox.handle_reports()
         if (failure := self.failure) is not None:
             raise failure
@@ -319,10 +325,10 @@ class HeadTask(ABC):
         calls = (step.executor.running for step in reversed(self.steps))
         return next((call for call in calls if call is not None), None)
 
-    def keep_waiting_alive(self) -> None:
-        """Restarts the clocks of all open trees, while a bolt that takes no tuples holds up those before it."""
-        for step in self.steps:
-            step.settlement.keep_open_alive()
+    @property
+    def _keeps_waiting(self) -> bool:
+        """Whether the trees of all open inputs are kept alive; those of an inbox are, by the `ExecuteWatch`."""
+        return False
 
 
 def _next(steps: Sequence[Step]) -> Step | None:

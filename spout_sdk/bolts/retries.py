@@ -88,8 +88,6 @@ class Retries:
         self._numbers = 0
         slowest_ms = max((spout.timeout_ms for spout in manifest.spouts), default=0)
         self._longest = (manifest.max_tree_age_ms + slowest_ms) / 1000
-        self._reset_every = manifest.reset_seconds
-        self._reset_at = 0.0
         self.waiting = 0
 
     def retry(self, tuple_: Tuple, why: str, delay: float | None = None, rows: Any = None) -> None:
@@ -173,15 +171,12 @@ class Retries:
             if self._is_over(retry):
                 self._known.pop((retry.tuple.offset, retry.tuple.index), None)
 
-    def tick(self, now: float) -> None:
-        """Restarts the clocks of the trees of tuples that wait, if that is due; forgets tuples that no longer wait.
+    def look(self, now: float) -> None:
+        """Restarts the clocks of the trees of tuples that wait; forgets tuples that no longer wait.
 
         These were acked or failed meanwhile, or have expired. Where inputs do not expire, a tuple that has been open
         for longer than a tree may be is failed: its message was replayed.
         """
-        if now < self._reset_at or not self._known:
-            return
-        self._reset_at = now + self._reset_every
         for retry in [*self._known.values()]:
             if self._is_over(retry):
                 self._forget(retry)

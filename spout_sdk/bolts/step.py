@@ -143,7 +143,6 @@ class Step(Task):
     def tick(self, now: float) -> None:
         """Handles delivery reports, expires inputs, and executes a tick tuple if one is due."""
         self.settlement.handle_written()
-        self.settlement.retries.tick(now)
         if stale := self.inputs.expired(now, self.executor.input_age):
             self.settlement.expire(stale)
             self._drop_expired()
@@ -157,6 +156,17 @@ class Step(Task):
             )
             self._logger.error(text, self.name, len(stale), where, self.executor.input_age, first.offset, hint)
         self.executor.tick(now)
+
+    def keep_alive(self, now: float, *, everything: bool) -> None:
+        """Restarts the clocks of trees that wait for the task, and not for the user's code: this is called regularly.
+
+        Args:
+            everything: whether all open inputs wait for the task; they do as well if the operator runs them between
+                calls. Otherwise only inputs that are executed again do.
+        """
+        self.settlement.retries.look(now)
+        if everything or not self.operator.can_expire:
+            self.settlement.keep_open_alive()
 
     def execute_retries(self, now: float, until: float, *, others_wait: bool = False) -> int:
         """Executes due retries, as `Executor.execute_retries` does; returns how many calls it made."""

@@ -37,7 +37,7 @@ _STUBBORN: Final = (
 class AsyncOperator(Operator):
     """Runs the coroutines of an `AsyncBolt`, and settles their inputs in the task's thread, as they end.
 
-    A tick settles inputs that have ended, cancels those over their time limit, and keeps open ones alive.
+    A tick settles inputs that have ended, and cancels those over their time limit.
 
     It takes an input only if it can begin it, or has room to let it wait for an earlier input with the same key: the
     rest of a record stays with the loop of the process.
@@ -55,7 +55,6 @@ class AsyncOperator(Operator):
         self._is_simulated = not context.kafka
         self._now = context.now
         self._reset_every = context.manifest.reset_seconds
-        self._reset_at = self._now() + self._reset_every
         self._slots: dict[RunningInput, None] = {}  # in the order in which they were started
         self._cancelled: deque[tuple[float, RunningInput]] = deque()  # and when each slot is given back
         self._left: set[RunningInput] = set()  # still run after they were cancelled
@@ -247,10 +246,7 @@ class AsyncOperator(Operator):
             del self._behind[ended.key]
 
     def _look_at_time(self, now: float) -> None:
-        """Keeps open inputs alive, and cancels coroutines that have exceeded their time limit."""
-        if now >= self._reset_at:
-            self._reset_at = now + self._reset_every
-            self._settlement.keep_open_alive()
+        """Cancels coroutines that have exceeded their time limit."""
         oldest = next(iter(self._slots), None)
         if oldest is None or not self.is_busy or now - oldest.since < self._reset_every:
             self.busy_since = None

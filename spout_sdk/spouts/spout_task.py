@@ -79,8 +79,6 @@ class SpoutTask(HeadTask, Task):
             )
         self._ended_trees = 0  # in the chain, with transactions
         self._uncommitted: list[Tree] = []  # of the open transaction
-        self._reset_every = manifest.reset_seconds
-        self._reset_at = 0.0
 
     @property
     def _members(self) -> Sequence[Task]:
@@ -196,12 +194,13 @@ class SpoutTask(HeadTask, Task):
             self._logger.warning(text, self._component, self._task, self._limit.most)
         self._call("tick", self.source.tick, now)
 
+    @property
+    def _keeps_waiting(self) -> bool:
+        """While tuples wait in this process for a bolt, a timeout would not mean that they are lost."""
+        return self.is_busy or self.pause is not None
+
     def _tick_steps(self, now: float) -> None:
         self.execute_retries(now, now + RUN_SECONDS)
-        if now >= self._reset_at and (self.is_busy or self.pause is not None) and self.context.manifest.acking:
-            # Tuples wait in this process for a bolt, so a timeout would not mean that they are lost.
-            self._reset_at = now + self._reset_every
-            self.keep_waiting_alive()
 
     def flush(self) -> None:
         """Sends everything that is buffered, and acks the messages whose trees have ended in the chain."""
