@@ -8,7 +8,7 @@ from spout_sdk.api.context import TaskContext
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.head_task import HeadTask
 from spout_sdk.bolts.pause import Pause
-from spout_sdk.bolts.step import Read, Step
+from spout_sdk.bolts.step import Step
 from spout_sdk.bolts.tuple_reader import TupleReader
 from spout_sdk.bolts.unread_record import UnreadRecord
 from spout_sdk.emitting.input_offsets import InputOffsets
@@ -55,12 +55,13 @@ class BoltTask(HeadTask):
     def context(self) -> TaskContext:
         return self.first.context
 
-    def read(self, record: Record) -> Read:
-        """Reads a record, and returns its tuples that are not done, which wait until `run`."""
-        takes_columns = self.first.operator.takes_columns
-        read = (self._reader.read_columns(record) or []) if takes_columns else self._reader.read(record)
+    def read(self, record: Record) -> int:
+        """Reads a record, and returns how many of its tuples are not done; these wait until `run`."""
+        read = (self._reader.read_columns if self.first.operator.takes_columns else self._reader.read)(record)
+        if read is None:
+            return 0
         self.first.add(read)
-        return read
+        return len(read)
 
     def tick(self, now: float) -> None:
         """Flushes data that has lingered, expires inputs, and executes a tick tuple if one is due."""

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from spout_sdk.api.tuples import InputPack, InputStream, Tuple
-from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.api.tuples import InputPack, InputStream
+from spout_sdk.bolts.input_rows import ArrowInput, InputRows
 from spout_sdk.bolts.settlement import Settlement
-from spout_sdk.bolts.tuple_reader import tuples_of
 from spout_sdk.emitting.open_pack import OpenPack, PlacedRows
 from spout_sdk.emitting.task import Task
 from spout_sdk.records import ChainedRecord
@@ -48,7 +47,7 @@ class ChainReader:
         self._is_columns = is_columns
         self._numbers = count()
 
-    def read(self, pack: OpenPack) -> list[Tuple] | ArrowInput:
+    def read(self, pack: OpenPack) -> InputRows | ArrowInput:
         """Removes the tuples of a pack, and opens them as inputs; unreadable ones are rejected and left out."""
         placed = pack.take_rows()
         try:
@@ -62,7 +61,7 @@ class ChainReader:
         # The rows of a stream that other bolts receive through Kafka are encoded.
         if not isinstance(pack.codec, LocalCodec) and isinstance(rows, list):
             rows, errors = self._decoded(rows)
-        read: list[Tuple] | ArrowInput
+        read: InputRows | ArrowInput
         values = rows
         if self._is_columns:
             read = self._columns(opened, rows, errors)
@@ -70,9 +69,7 @@ class ChainReader:
             if not isinstance(rows, list):
                 values, found = self._codec.readable(rows)
                 errors |= found
-            read = tuples_of(values, opened)
-            if errors:
-                read = [each for each in read if each.index not in errors]
+            read = InputRows.of(values, opened, errors)
         for index, error in errors.items():
             self._settlement.reject(opened.tuple_at(index, values[index] if isinstance(values, list) else ()), error)
         return read

@@ -1,12 +1,14 @@
 """Calls the operator of a step with inputs, retries and ticks; measures the calls, and shows the running one."""
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.topology import BoltOptions
+from spout_sdk.api.tuples import Tuple
 from spout_sdk.arguments import check_seconds
-from spout_sdk.bolts.arrow_input import Inputs, first_of
+from spout_sdk.bolts.input_rows import InputRows, Inputs, first_of
 from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.retries import together
 from spout_sdk.bolts.running_call import RunningCall
@@ -83,6 +85,8 @@ class Executor:
             ComponentError: if the bolt raised, and its options or the number of failures end the task.
         """
         count, load, clock = len(inputs), self._load, self._clock
+        if isinstance(inputs, InputRows):
+            inputs = inputs.tuples()
         self._counters.executed += count
         load.executed += count
         self._untimed -= count
@@ -181,7 +185,7 @@ class Executor:
         since, inputs = running
         return RunningCall(since, (one,) if one is not None and one in inputs else inputs)
 
-    def _time(self, inputs: Inputs, seconds: float) -> None:
+    def _time(self, inputs: Iterable[Tuple], seconds: float) -> None:
         """Records the average time per tuple of a timed call: for one in `SAMPLE` tuples, or for all with hooks."""
         self._counters.execute_latency.record(seconds)
         for tuple_ in inputs if self._hooks else ():

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from spout_sdk.bolts.arrow_input import Inputs, first_of
+from spout_sdk.bolts.input_rows import Inputs, first_of
 
 
 @dataclass(slots=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import ACKED, DONE, FAILED, NO_OFFSET, InputPack, Tuple
 from spout_sdk.bolts.answers import answer_payload, answer_records
-from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.input_rows import ArrowInput
 from spout_sdk.bolts.retries import Retries
 from spout_sdk.bolts.written_records import DeliveryReports, Undelivered, Written
 from spout_sdk.emitting.open_inputs import OpenInputs

@@ -7,10 +7,9 @@ from typing import Any, Final
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.context import TaskId
 from spout_sdk.api.topology import Topology
-from spout_sdk.api.tuples import Tuple
-from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.bolts.chain_reader import ChainReader
 from spout_sdk.bolts.executor import Executor
+from spout_sdk.bolts.input_rows import ArrowInput, InputRows, Inputs
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.open_inputs import OpenInputs
 from spout_sdk.emitting.open_pack import OpenPack
@@ -24,7 +23,7 @@ from tuple_tree.components import BoltManifest
 EXPIRED_INPUTS: Final = "expired inputs"
 _MOST_WAITING: Final = 10_000  # tuples that wait for one bolt; if a call emits more, they are executed during the call
 
-Read = list[Tuple] | ArrowInput
+Read = InputRows | ArrowInput
 
 
 class Step(Task):
@@ -70,7 +69,7 @@ class Step(Task):
             is_columns = self.operator.takes_columns
             self._reader = ChainReader(self, declared, root, self.settlement, is_columns=is_columns)
         self._queue: deque[Read] = deque()
-        self._begun: Any = ()  # the inputs that are executed now
+        self._begun: Inputs = ()  # what is executed now
         self._at = 0  # of the next one
         self._queued = 0  # inputs in the queue
         self.is_running = False
@@ -188,13 +187,14 @@ class Step(Task):
 
     def _begin(self) -> None:
         """Begins with the next inputs; a bolt that takes batches gets tuples of several packs in a call."""
-        read = self._next()
-        if isinstance(read, list) and (size := self.wants) > 1:
+        read: Inputs = self._next()
+        if isinstance(read, InputRows) and (size := self.wants) > 1:
+            read = read.tuples()
             while len(read) < size and self._queue:
-                read = [*read, *self._next()]
+                read += self._next().tuples()
         self._begun, self._at = read, 0
 
-    def _next(self) -> Read:
+    def _next(self) -> Any:
         read = self._queue.popleft()
         self._queued -= len(read)
         return read
@@ -209,12 +209,13 @@ class Step(Task):
 
     def _drop_expired(self) -> None:
         """Drops waiting inputs of expired packs."""
-        left = list[Read]()
-        for rest in (self._begun[self._at :], *self._queue):
-            if isinstance(rest, ArrowInput):
-                left += [] if rest.pack.has_expired else [rest]
-            elif kept := [each for each in rest if not each.pack.has_expired]:
-                left.append(kept)
+        begun = self._begun[self._at :]
+        if isinstance(begun, InputRows | ArrowInput):
+            begun = begun[:0] if begun.pack.has_expired else begun
+        else:
+            begun = [each for each in begun if not each.pack.has_expired]
+        queue = [each for each in self._queue if not each.pack.has_expired]
         self.drop_waiting()
-        for rest in left:
-            self.add(rest)
+        self._begun = begun
+        for read in queue:
+            self.add(read)

@@ -1,13 +1,12 @@
 """Reads the records of a bolt's inbox as tuples or columns, and rejects unreadable ones."""
 
 from collections.abc import Callable
-from itertools import count, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spout_sdk.api.tuples import NO_TREES, UNKNOWN_STREAM, InputPack, InputStream, Tuple
-from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.input_rows import ArrowInput, InputRows
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.records import Headers, Record
 from tuple_tree.anchors import (
@@ -23,7 +22,6 @@ from tuple_tree.identities import IDENTITIES_HEADER, IdentityColumns, source_has
 from tuple_tree.input_batch import MOST_PLACES, InputBatch
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import payload_codec
-from tuple_tree.streams import Values
 
 Reject = Callable[[Tuple, WireError], None]
 """Called with a tuple that cannot be read, and the error; if the whole record is unreadable, it has no values."""
@@ -61,10 +59,13 @@ class TupleReader:
             header = f"{source}/{stream.name}".encode()
             self._streams[header], self._hashes[header] = input_, source_hash(header)
 
-    def read(self, record: Record) -> list[Tuple]:
-        """The tuples of a record that are not done; unreadable ones are rejected and left out."""
+    def read(self, record: Record) -> InputRows | None:
+        """The tuples of a record that are not done, as values; unreadable ones are rejected and left out.
+
+        None for none.
+        """
         if not self._inputs.start(record.offset()):  # type: ignore[arg-type]
-            return []
+            return None
         headers = self._headers(record)
         try:
             stream, payload = self._stream(record, headers)
@@ -72,16 +73,11 @@ class TupleReader:
             pack = self._open(record, stream, headers, len(rows))
         except WireError as error:
             self._reject_record(record, headers, error)
-            return []
-        tuples = tuples_of(rows, pack)
-        if pack.left < pack.size:
-            tuples = [tuple_ for tuple_ in tuples if not tuple_.settled]
-        if not errors:
-            return tuples
-        for tuple_ in tuples:
-            if tuple_.index in errors:
-                self._reject(tuple_, errors[tuple_.index])
-        return [tuple_ for tuple_ in tuples if tuple_.index not in errors]
+            return None
+        for index, unread in errors.items():
+            if not pack.settled[index]:
+                self._reject(pack.tuple_at(index, rows[index]), unread)
+        return InputRows.of(rows, pack, errors)
 
     def read_columns(self, record: Record) -> ArrowInput | None:
         """The tuples of a record that are not done, as columns; None for none, or if it is rejected as unreadable."""
@@ -158,12 +154,3 @@ class TupleReader:
         roots = np.unique(readable_roots(headers.anchors or b""))
         columns = AnchorColumns(roots, np.array([0, len(roots)]))
         self._reject(self._opened(record, UNKNOWN_STREAM, headers, 1, columns).tuple_at(0, ()), error)
-
-
-def tuples_of(rows: list[Values], pack: InputPack) -> list[Tuple]:
-    """Makes the tuples of a pack from its rows."""
-    if not pack.batch.is_tracked:
-        return list(map(Tuple, rows, repeat(pack), count(), repeat(0)))
-    if pack.starts is None:
-        return list(map(Tuple, rows, repeat(pack), count(), count(pack.first)))
-    return [pack.tuple_at(index, row) for index, row in enumerate(rows)]

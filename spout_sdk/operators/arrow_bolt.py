@@ -11,8 +11,8 @@ from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.context import EmitInfo, TaskContext, TaskId
 from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import NO_TREES, Tuple
-from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.bolts.call_sizes import BatchSize
+from spout_sdk.bolts.input_rows import ArrowInput
 from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emit_plan import EmitPlan

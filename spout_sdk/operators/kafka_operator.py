@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from spout_sdk.api.tuples import InputPack, InputStream, Tuple
-from spout_sdk.bolts.arrow_input import ArrowInput
 from spout_sdk.bolts.call_sizes import BatchSize
+from spout_sdk.bolts.input_rows import ArrowInput
 from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.task import Task

@@ -172,7 +172,7 @@ class BoltLoop(TaskLoop[BoltTask]):
         read = 0
         while task.first.waiting or self._may_read_next(task, partition):
             while task.first.waiting < task.first.wants and self._may_read_next(task, partition):
-                read += len(task.read(self._backlog.next_record(partition)))
+                read += task.read(self._backlog.next_record(partition))
             while not task.run(self._tick_at):
                 self._between(self._clock())
                 if not self._may_execute(task, partition):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spout_sdk.bolts.arrow_input import ArrowInput
+from spout_sdk.bolts.input_rows import ArrowInput
 from spout_sdk.emitting.task import Task
 from spout_sdk.operators.arrow_bolt import ArrowCollector, ArrowOperator
 from spout_sdk.state.state_operator import REPLAYED

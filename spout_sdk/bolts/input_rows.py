@@ -1,8 +1,9 @@
-"""Rows of a record as columns: the inputs of operators that take columns."""
+"""Rows of a record, as values or as columns: they wait for a step, and become tuples when a bolt takes these."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,47 @@ from numpy.typing import NDArray
 from spout_sdk.api.tuples import InputPack, Tuple
 from tuple_tree.anchors import Rows
 from tuple_tree.ids import IdColumn
+from tuple_tree.streams import Values
 
 if TYPE_CHECKING:
     from tuple_tree.arrow_packs import PackCodec
+
+
+class InputRows:
+    """Rows of a record, as values; a slice of it is some of them.
+
+    Attributes:
+        values: the values of each row.
+        indices: the index of each row among the record's tuples, rising.
+    """
+
+    __slots__ = ("indices", "pack", "values")
+
+    def __init__(self, values: list[Values], pack: InputPack, indices: Sequence[int]) -> None:
+        self.values, self.pack, self.indices = values, pack, indices
+
+    @classmethod
+    def of(cls, values: list[Values], pack: InputPack, without: Container[int] = ()) -> Self:
+        """The rows of a record that are neither acked nor failed, without some of them."""
+        if pack.left == pack.size and not without:
+            return cls(values, pack, range(pack.size))
+        indices = [at for at, settled in enumerate(pack.settled) if not (settled or at in without)]
+        return cls([values[at] for at in indices], pack, indices)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: slice) -> "InputRows":
+        return InputRows(self.values[rows], self.pack, self.indices[rows])
+
+    def tuples(self) -> list[Tuple]:
+        """Its rows as tuples."""
+        pack, indices = self.pack, self.indices
+        if not pack.batch.is_tracked:
+            return list(map(Tuple, self.values, repeat(pack), indices, repeat(0)))
+        if pack.starts is None:
+            return list(map(Tuple, self.values, repeat(pack), indices, map(pack.first.__add__, indices)))
+        return list(map(pack.tuple_at, indices, self.values))
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -86,12 +125,12 @@ class ArrowInput:
         return made
 
 
-Inputs = Sequence[Tuple] | ArrowInput
-"""Tuples of one record, or of one call; or rows as columns."""
+Inputs = Sequence[Tuple] | InputRows | ArrowInput
+"""Rows of one record; or tuples, of one record or for one call."""
 
 
 def first_of(inputs: Inputs) -> tuple[InputPack, int]:
     """The record of the first input, and its index in it."""
-    if isinstance(inputs, ArrowInput):
+    if isinstance(inputs, InputRows | ArrowInput):
         return inputs.pack, int(inputs.indices[0])
     return inputs[0].pack, inputs[0].index
