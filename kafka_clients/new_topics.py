@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -11,11 +11,17 @@ from kafka_clients.access import OPERATOR, remedy
 from kafka_clients.background import answer_of
 from kafka_clients.errors import REFUSED, TopicsError
 
-if TYPE_CHECKING:
-    from kafka_clients.catalogue import Catalogue
-
 _KNOWN_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.05
+
+
+class Topics(Protocol):
+    """The part of a `Catalogue` that creating topics needs."""
+
+    admin: AdminClient
+    contact_s: float
+
+    def topics(self) -> Mapping[str, Any]: ...
 
 
 def create(admin: AdminClient, topics: Iterable[NewTopic], contact_s: float) -> None:
@@ -32,7 +38,7 @@ def create(admin: AdminClient, topics: Iterable[NewTopic], contact_s: float) -> 
                 raise TopicsError(name, f"could not be created: {error.args[0].str()}") from error
 
 
-def create_missing(catalogue: "Catalogue", partitions: Mapping[str, int], replication_factor: int = -1) -> list[str]:
+def create_missing(catalogue: Topics, partitions: Mapping[str, int], replication_factor: int = -1) -> list[str]:
     """Creates topics (name → partitions) that do not exist, with the brokers' settings, and returns their names.
 
     Raises `TopicsError` if one cannot be created.

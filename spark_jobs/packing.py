@@ -23,8 +23,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.ids import IdColumn
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
-from tuple_tree.packs import packs
-from tuple_tree.payloads import MAX_ROWS
+from tuple_tree.packs import MAX_ROWS, packs
 from tuple_tree.routing import Chooser, chooser, grouping_key
 from tuple_tree.streams import Stream
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tuple_tree.errors import WireError
 from tuple_tree.fields import INFINITE, NAIVE, Column, all_fit, read_avro_body
-from tuple_tree.payloads import MAX_ROWS
+from tuple_tree.packs import MAX_ROWS
 from tuple_tree.streams import Stream, Values
 
 _TYPES: Final = {

@@ -1,10 +1,12 @@
 """Packs: the tuples of one stream for one task, encoded as records of a limited size."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tuple_tree.anchors import Columns
-from tuple_tree.payloads import MAX_BYTES
+
+MAX_ROWS: Final = 1_000  # tuples of a pack at most
+MAX_BYTES: Final = 256 * 1024  # bytes of a pack of more than one tuple at most
 
 
 class Pack(NamedTuple):

@@ -13,15 +13,12 @@ import fastavro
 
 from tuple_tree.errors import WireError
 from tuple_tree.fields import Column, all_fit, avro_body, plain, read_avro_body
+from tuple_tree.packs import MAX_ROWS
 from tuple_tree.state_fields import quick_writer
 from tuple_tree.streams import Stream, Values
 
 if TYPE_CHECKING:
     from tuple_tree.arrow_packs import PackCodec
-
-MAX_ROWS: Final = 1_000  # tuples of a pack at most
-MAX_BYTES: Final = 256 * 1024  # bytes of a pack of more than one tuple at most
-
 
 _NO_ERRORS: Final[Mapping[int, WireError]] = {}
 

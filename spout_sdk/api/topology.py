@@ -10,7 +10,7 @@ from spout_sdk.api.context import HookFactory
 from spout_sdk.api.retry import RetryPolicy
 from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
-from tuple_tree.payloads import MAX_ROWS
+from tuple_tree.packs import MAX_ROWS
 from tuple_tree.routing import CustomGroupings
 
 OnException = Literal["fail", "retry", "crash", "dead_letter"]

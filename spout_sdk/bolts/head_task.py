@@ -22,7 +22,7 @@ from tuple_tree.commit_metadata import Commit
 from tuple_tree.ids import random_ids
 from tuple_tree.messages import SESSION_BYTES, SpoutAddress
 from tuple_tree.names import acks_topic
-from tuple_tree.payloads import MAX_ROWS
+from tuple_tree.packs import MAX_ROWS
 
 # Time to open sessions: enough to replace a failed broker, and less than a process has to stop.
 OPEN_SECONDS: Final = 15.0

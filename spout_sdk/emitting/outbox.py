@@ -22,8 +22,7 @@ from tuple_tree.entries import Entries
 from tuple_tree.ids import NO_IDS, IdColumn
 from tuple_tree.input_batch import NO_BATCH, PLACE_MASK, InputBatch, PlacedRuns, Places, as_column
 from tuple_tree.messages import undelivered
-from tuple_tree.packs import Pack, packs
-from tuple_tree.payloads import MAX_BYTES
+from tuple_tree.packs import MAX_BYTES, Pack, packs
 
 logger = get_logger("spout_sdk.outbox")
 

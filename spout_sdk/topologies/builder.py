@@ -36,7 +36,7 @@ from spout_sdk.topologies.window_manifests import check_aggregate_bolt, results_
 from tuple_tree.components import BoltManifest, OutcomesCodec, SpoutManifest
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee, Manifest
 from tuple_tree.names import check_name
-from tuple_tree.payloads import MAX_ROWS
+from tuple_tree.packs import MAX_ROWS
 from tuple_tree.routing import CustomFactory
 from tuple_tree.streams import DEFAULT_STREAM, Stream, Streams
 

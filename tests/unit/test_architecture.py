@@ -1,12 +1,14 @@
-"""The functions and modules in docs/architecture.md exist, and each folder lists its modules."""
+"""The functions and modules in docs/architecture.md exist, folders list their modules, and imports have no circle."""
 
 import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/architecture.md").read_text()
 PACKAGES = re.findall(r"^\| `(\w+)/` \|", PAGE, re.MULTILINE)
+CORE = ("tuple_tree", "kafka_clients", "acker_worker", "spout_sdk")
 NOT_LISTED = {"acker_cli/commands"}  # a module for each subcommand
 
 
@@ -40,3 +42,21 @@ def test_each_folder_lists_its_modules() -> None:
             if str(folder.relative_to(ROOT)) not in NOT_LISTED:
                 missing += [f"{folder.relative_to(ROOT)}: {name}" for name in sorted(modules(folder) - listed)]
     assert not missing
+
+
+def imported(path: Path, names: set[str]) -> set[str]:
+    """The modules among `names` that a module imports, for types as well."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{each.name}" for each in node.names} | {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+    return found & names
+
+
+def test_no_module_of_the_core_imports_itself_through_others() -> None:
+    paths = [path for package in CORE for path in (ROOT / package).rglob("*.py") if path.name != "__init__.py"]
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
+    imports = {name: imported(path, {*modules} - {name}) for name, path in modules.items()}
+    assert len([*TopologicalSorter(imports).static_order()]) == len(modules) > 200

@@ -22,7 +22,7 @@ from tests.components import ByHand, Sink, source
 from tests.packs import tuples_of, under_seed
 from tests.seeds import each_seed
 from tests.unit.sdk.bench import NOT_DELIVERED, Bench, Manual, bench_of, rig
-from tuple_tree.payloads import MAX_BYTES
+from tuple_tree.packs import MAX_BYTES
 
 TEXT = {"text": str, "number": int}
 TASKS = 3
