@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from spout_sdk.errors import TupleAlreadyDoneError
@@ -128,7 +129,8 @@ class InputPack:
         return TupleAlreadyDoneError(action, str(self.record.topic()), self.partition, self.offset)
 
 
-class Tuple:
+# A struct is made twice as fast as an object with an `__init__`. Nothing that a tuple refers to refers to it.
+class Tuple(msgspec.Struct, eq=False, gc=False):
     """One tuple of a stream, delivered to one task.
 
     Read a value by field name (`t["word"]`) or position (`t[0]`), or all of them (`t.values`, `word, count = t`).
@@ -139,13 +141,10 @@ class Tuple:
         place: the place of its anchor in its record's input batch; -1 if it has none or several. For the SDK's use.
     """
 
-    __slots__ = ("index", "pack", "place", "values")
-
-    def __init__(self, values: Values, pack: InputPack, index: int, place: int) -> None:
-        self.values = values
-        self.pack = pack
-        self.index = index
-        self.place = place
+    values: Values
+    pack: InputPack
+    index: int
+    place: int
 
     @property
     def settled(self) -> bool:
