@@ -46,7 +46,8 @@ def written() -> Iterator[Scenario]:
         yield Scenario(
             f"one of two is not delivered, {guarantee}",
             (SPLIT, Part("end", writing("end", missing_at_first))),
-            attempts={0: 1, 2: 2},
+            # Kafka may reject the transaction of that record: then its inputs are executed again in another one.
+            attempts={0: 1, 2: 2} if guarantee == "at_least_once" else {0: 1},
             **{**of, "times": "at least once"},
         )
 
