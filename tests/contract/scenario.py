@@ -247,8 +247,8 @@ class Scene:
             return open_
         if scenario.times != "at most once" and (left := scenario.expected - self.results()):
             return left
-        if scenario.state is not None and running.state("count") != scenario.state:
-            return running.state("count")
+        if scenario.state is not None and (state := running.state("count")) != scenario.state:
+            return [state]
         return [head.name for head in self.topology.manifest.heads if running.lag(head.name)]
 
 
