@@ -124,7 +124,7 @@ register(
             "retries: a record of an execution that raised acks the tuple": fixed(Settlement, "withdraw"),
         },
         f"{_SDK}/test_retries.py::test_a_tuple_is_kept_alive_beyond_the_message_timeout": {
-            "retries: trees of tuples that wait are not kept alive": fixed(Retries, "tick"),
+            "retries: trees of tuples that wait are not kept alive": fixed(Retries, "look"),
         },
         f"{_SDK}/test_pauses.py::test_the_rest_of_a_call_is_the_first_after_the_pause": {
             "retries: the rest of a call is lost when its task pauses": fixed(Retries, "defer"),
