@@ -110,9 +110,8 @@ class BoltTask(HeadTask):
         return self.inputs.is_repeatable and not self.has_untracked
 
     @property
-    def is_busy(self) -> bool:
-        """Whether the task can execute no more inputs now."""
-        return self.first.operator.is_busy or super().is_busy
+    def is_held_up(self) -> bool:
+        return self.first.operator.is_busy or super().is_held_up
 
     @property
     def is_held(self) -> bool:

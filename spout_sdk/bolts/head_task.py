@@ -90,6 +90,9 @@ class HeadTask(ABC):
                     (pack,) = route.packs
                     pack.step, pack.limit = step, MAX_ROWS
             sources[bolt.name] = step.plans, step.operator.takes_columns
+            for each in self.steps:
+                if each.id.component == subscription.source:
+                    each.followers.append(step)
             self.steps.append(step)
             self._behind.append(step)
 
@@ -132,7 +135,8 @@ class HeadTask(ABC):
     def run(self, until: float) -> bool:
         """Executes waiting tuples until about `until`, of the last step first; returns False if any are left.
 
-        A bolt that can take no more tuples now holds up those before it; tuples that wait for it are not left.
+        A bolt that can take no more tuples now holds up those before it, and not other branches; tuples that wait for
+        it are not left.
 
         Raises:
             ComponentError: if a bolt raised, and its options or the number of failures end the task.
@@ -145,7 +149,7 @@ class HeadTask(ABC):
         while steps:
             self.outbox.pass_on()
             step = _next(steps)
-            if step is None or (step.operator.is_busy and step.failure is None):
+            if step is None:
                 return True
             if not step.run(until):
                 return False
@@ -232,8 +236,7 @@ class HeadTask(ABC):
 
     def wait(self, seconds: float) -> None:
         """Waits until a running input ends, at most `seconds`; does not wait if other inputs can be executed."""
-        step = _next(self.steps)
-        if step is not None and not step.operator.is_busy:
+        if _next(self.steps) is not None:
             return
         running = next((step for step in self.steps if step.operator.running_inputs), None)
         if running is not None:
@@ -275,7 +278,12 @@ class HeadTask(ABC):
 
     @property
     def is_busy(self) -> bool:
-        """Whether tuples wait for a bolt that can take no more tuples now."""
+        """Whether nothing can be executed, because a bolt can take no more tuples now."""
+        return self.is_held_up and _next(self.steps) is None
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether a bolt that can take no more tuples now holds up the source of the task."""
         return any(step.is_blocked for step in self.steps)
 
     @property
@@ -332,8 +340,16 @@ class HeadTask(ABC):
 
 
 def _next(steps: Sequence[Step]) -> Step | None:
-    """The step that is executed next: the last one with waiting tuples, which holds up those before it."""
-    return next((each for each in reversed(steps) if each.waiting or each.failure is not None), None)
+    """The step that is executed next: the last one with waiting tuples that no bolt after it holds up."""
+    held_up: set[Step] = set()
+    for step in reversed(steps):  # followers come first
+        if step.failure is not None:
+            return step
+        if step.is_blocked or not held_up.isdisjoint(step.followers):
+            held_up.add(step)
+        elif step.waiting:
+            return step
+    return None
 
 
 def open_sessions(sink: Sink, tasks: Sequence[HeadTask]) -> None:

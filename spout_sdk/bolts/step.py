@@ -37,6 +37,7 @@ class Step(Task):
 
     Attributes:
         id: its component and task.
+        followers: the steps that receive what it emits.
         is_running: whether `run` runs.
         failure: raised by a call that was made during a call of the step before.
     """
@@ -68,6 +69,7 @@ class Step(Task):
         if root is not None and isinstance(declared, BoltManifest):
             is_columns = self.operator.takes_columns
             self._reader = ChainReader(self, declared, root, self.settlement, is_columns=is_columns)
+        self.followers: list[Step] = []
         self._queue: deque[Read] = deque()
         self._begun: Inputs = ()  # what is executed now
         self._at = 0  # of the next one

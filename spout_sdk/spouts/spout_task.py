@@ -101,7 +101,7 @@ class SpoutTask(HeadTask, Task):
             until = self._clock() + RUN_SECONDS
             if not self.run(until):
                 return True
-            if self.is_busy:
+            if self.is_held_up:
                 return False
         counters, trees, limit = self._counters, self.open_trees, self._limit.value
         before = counters.emitted
@@ -197,7 +197,7 @@ class SpoutTask(HeadTask, Task):
     @property
     def _keeps_waiting(self) -> bool:
         """While tuples wait in this process for a bolt, a timeout would not mean that they are lost."""
-        return self.is_busy or self.pause is not None
+        return self.is_held_up or self.pause is not None
 
     def _tick_steps(self, now: float) -> None:
         self.execute_retries(now, now + RUN_SECONDS)

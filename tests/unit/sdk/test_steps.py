@@ -204,6 +204,34 @@ def test_trees_that_a_paused_step_holds_up_are_kept_alive() -> None:
     assert task.running_inputs == 0, "a stop does not wait for them"
 
 
+@pytest.mark.parametrize("blocked", ["left", "right"])
+@pytest.mark.parametrize("of_spout", [False, True], ids=["bolt", "spout"])
+def test_a_branch_that_takes_no_tuples_does_not_hold_up_another(blocked: str, *, of_spout: bool) -> None:
+    builder = TopologyBuilder("t")
+    builder.set_spout("spout", Many if of_spout else source(NUMBER))
+    head = "spout"
+    if not of_spout:
+        builder.set_bolt("head", Triple).shuffle_grouping("spout")
+        head = "head"
+    for name in ("left", "right"):
+        declared = builder.set_bolt(name, Down, **PAUSES) if name == blocked else builder.set_bolt(name, See)
+        declared.local_grouping(head)
+    bench = Bench(builder.build())
+    Here.clock, Here.seen = bench.clock, []
+    if of_spout:
+        spout = bench.spout("spout")
+        for _ in range(3):
+            spout.emit(1)
+        assert (len(Here.seen), len(spout.open_trees)) == (50, 50)
+        return
+    task = bench.bolt("head")
+    for number in (1, 2):
+        task.read(bench.record("head", (number,), {number: number}, source="spout/default"))
+        task.run(math.inf)
+    assert Here.seen == [0, 1, 2], "no second input while a branch takes none"
+    assert task.is_busy
+
+
 def test_a_task_waits_while_a_step_behind_takes_no_tuples() -> None:
     bench = bench_of(Pass, Api)
     bench.environment = replace(bench.environment, kafka={"bootstrap.servers": "none"}, clock=time.monotonic)
