@@ -258,8 +258,10 @@ class HeadTask(ABC):
 
     def _clean_up(self, step: Step) -> None:
         step.cleanup()
-        if all(each.failure is None for each in self.steps):
-            self.run(_FOREVER)
+        for each in self.steps:
+            if each.failure is not None:
+                raise each.failure
+        self.run(_FOREVER)
 
     @property
     def has_untracked(self) -> bool:

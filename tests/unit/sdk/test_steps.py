@@ -15,6 +15,7 @@ from spout_sdk import (
     AsyncCollector,
     BasicBolt,
     BasicCollector,
+    ComponentError,
     KafkaSpout,
     RetryTupleError,
     Spout,
@@ -75,6 +76,15 @@ class Fan(BasicBolt):
     def execute(self, _tuple: Tuple, collector: BasicCollector) -> None:
         for number in range(1_000):
             collector.emit((number,))
+
+
+class Last(Pass):
+    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+        self.collector = collector
+
+    def cleanup(self) -> None:
+        for number in range(11_000):
+            self.collector.emit((number,))
 
 
 class Slowly(Pass):
@@ -271,3 +281,13 @@ def test_what_a_step_has_passed_on_is_executed_although_no_record_comes() -> Non
     BoltLoop(process, sink).run(is_over)
     assert len(Here.seen) == 1_000
     assert bench.clock() - began < 2, "1,000 tuples of a millisecond"
+
+
+def test_a_bolt_that_ends_its_process_during_a_cleanup_does_so() -> None:
+    """It is called while the bolt before it emits more tuples than may wait; what that emits is not committed."""
+    bench = bench_of(Last, Down, on_exception="crash")
+    task = bench.bolt("step-0")
+    task.read(bench.record("step-0", (1,), {1: 1}, source="spout/default"))
+    task.run(math.inf)
+    with pytest.raises(ComponentError, match="down"):
+        task.cleanup()
