@@ -79,7 +79,7 @@ class _Gathering:
 
     def facts(self, wanted: str | None, declared: Manifest | None, watch_s: float) -> Facts:
         published, controls = self._status.catalogue.manifests(), self._status.catalogue.controls()
-        brokers = [node.id for node in self._admin.describe_cluster(request_timeout=CONTACT_SECONDS).result().nodes]
+        brokers = self._status.catalogue.await_brokers(1, CONTACT_SECONDS)
         chosen = {name: each for name, each in sorted(published.items()) if wanted in (None, name)}
         manifests = [each for each in chosen.values() if isinstance(each, Manifest)]
         names = [name for name in self._status.catalogue.topics() if any(_belongs(name, each) for each in manifests)]

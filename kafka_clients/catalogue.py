@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
@@ -21,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from kafka_clients.access import OPERATOR, Role, remedy, shortfall
-from kafka_clients.background import answer_of
+from kafka_clients.background import answer_of, in_thread
 from kafka_clients.client_settings import for_admin, for_producer, new_client
 from kafka_clients.errors import REFUSED, AccessError, BrokerUnreachableError, TopicsError, UnknownTopologyError
 from kafka_clients.librdkafka_bugs import forgettable
@@ -83,8 +84,11 @@ class Catalogue:
         self._errors.clear()
         try:
             if not self._reached:
-                # A future, because Ctrl-C does not interrupt calls that wait within librdkafka.
-                answer_of(self.admin.describe_cluster(request_timeout=self._first_s))
+                # A future, because Ctrl-C does not interrupt calls that wait within librdkafka. Not `describe_cluster`,
+                # see `kafka_clients.librdkafka_bugs`.
+                topic = TopicCollection([TOPOLOGIES_TOPIC])
+                (answer,) = self.admin.describe_topics(topic, request_timeout=self._first_s).values()
+                answer_or_error(answer, KafkaError.UNKNOWN_TOPIC_OR_PART, *REFUSED)
                 self._reached = True
             yield
         except KafkaException as error:
@@ -136,18 +140,17 @@ class Catalogue:
                 for name, answer in asked.items()
             }
 
-    def await_brokers(self, count: int, seconds: float) -> None:
-        """Waits until enough brokers are up: a topic cannot have more replicas than there are brokers."""
+    def await_brokers(self, count: int, seconds: float) -> list[int]:
+        """Waits until enough brokers are up, and returns their ids: a topic has a replica on each at most."""
         deadline = time.monotonic() + seconds
         while True:
             left = deadline - time.monotonic()
             up: int | str
             try:
                 # A future, which Ctrl-C interrupts.
-                asked = self.admin.describe_cluster(request_timeout=max(_SHORTEST_CONTACT_SECONDS, left))
-                up = len(answer_of(asked).nodes)
-                if up >= count:
-                    return
+                brokers = answer_of(in_thread(partial(self._brokers, max(_SHORTEST_CONTACT_SECONDS, left)), "brokers"))
+                if (up := len(brokers)) >= count:
+                    return brokers
             except KafkaException as error:
                 up = error.args[0].str()
             if left <= 0:
@@ -156,6 +159,9 @@ class Catalogue:
                     "fewer copies: --set topics.replication_factor=1"
                 )
             time.sleep(_LOOK_SECONDS)
+
+    def _brokers(self, seconds: float) -> list[int]:
+        return [*self.admin.list_topics(timeout=seconds).brokers]
 
     def create_topics(self, manifest: Manifest, replication_factor: int = -1) -> list[str]:
         """Creates the topics of a topology that do not exist yet, and returns their names.

@@ -11,6 +11,11 @@ answer at the wrong moment takes that back, and the client is left without broke
 it happens where the only broker, or all of them, start again (https://github.com/confluentinc/librdkafka/issues/5301).
 A producer fails to deliver then. A consumer would wait for ever; its statistics show it to a `BrokerMonitor`.
 
+`AdminClient.describe_cluster` ends the process if the only broker is fenced, which happens to one that gets no CPU for
+its session timeout: metadata without brokers and topics is no result, and an assertion fails; and the id of the cluster
+is copied up to a zero byte, which may lie beyond the response (https://github.com/DataDog/integrations-core/pull/24437).
+Nothing here calls it.
+
 A client that calls back in a thread of its own, as an `AdminClient` does, must not be destroyed in that thread:
 librdkafka then aborts the whole process. But Python collects garbage in whatever thread happens to allocate. A client
 that asked something, and then became part of a cycle (an exception's traceback is enough), may be found by the very

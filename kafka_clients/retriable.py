@@ -17,6 +17,7 @@ LEADERLESS: Final = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError._NOENT,  # of an admin client that finds no leader
     }
 )
 """Errors that pass: while a topic is new, or a broker comes or goes, its partitions have no leader for a moment."""

@@ -145,9 +145,10 @@ class Step(Task):
         """Handles delivery reports, expires inputs, and executes a tick tuple if one is due."""
         self.settlement.handle_written()
         if stale := self.inputs.expired(now, self.executor.input_age):
+            inputs = sum(pack.settled.count(0) for pack in stale)
             self.settlement.expire(stale)
             self._drop_expired()
-            self.context.count(EXPIRED_INPUTS, len(stale))
+            self.context.count(EXPIRED_INPUTS, inputs)
             first = stale[0]
             where = f"{first.record.topic()}[{first.partition}]"
             hint = f". Its roots: acker trace --tuple {self.name}@{first.offset}" if self._reader is None else ""
@@ -155,7 +156,7 @@ class Step(Task):
                 "%s: %d inputs of %s were neither acked nor failed for %.0f s, the first at offset %d. Their trees "
                 "have failed, so they are settled; ack or fail each input%s"
             )
-            self._logger.error(text, self.name, len(stale), where, self.executor.input_age, first.offset, hint)
+            self._logger.error(text, self.name, inputs, where, self.executor.input_age, first.offset, hint)
         self.executor.tick(now)
 
     def keep_alive(self, now: float, *, everything: bool) -> None:

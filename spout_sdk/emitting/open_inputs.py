@@ -49,7 +49,7 @@ class OpenInputs:
         return next(iter(self._packs), None)
 
     def expired(self, now: float, max_age: float) -> list[InputPack]:
-        """The packs that became older than `max_age` seconds: their trees have failed, and were replayed.
+        """The packs with inputs that are not settled for longer than `max_age` seconds: their trees have failed.
 
         A record that waits for a process of another version never expires: that process reads it again.
         """
@@ -67,7 +67,7 @@ class OpenInputs:
         if last < 0:
             return []
         old = (pack for number, pack in self._packs.items() if number <= last)
-        return [pack for pack in old if not pack.has_expired and pack.stream is not UNKNOWN_STREAM]
+        return [pack for pack in old if 0 in pack.settled and pack.stream is not UNKNOWN_STREAM]
 
     def open_seconds(self, now: float) -> float:
         """Age of the oldest open pack in seconds, to within one."""

@@ -162,4 +162,4 @@ class Spout(AnySpout, ABC):
         """
 
     def close(self) -> None:
-        """Called at a clean stop and when the task moves to another process."""
+        """Called at a clean stop and when the task moves to another process; an emit raises `EmitError` now."""

@@ -10,9 +10,10 @@ from spout_sdk.api.components import AnySpout
 from spout_sdk.api.topology import Topology
 from spout_sdk.bolts.head_task import HeadTask
 from spout_sdk.emitting.chained_trees import ChainedTrees
+from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import BrokerError, ComponentError, TopologyError, UnsupportedVersionError
+from spout_sdk.errors import BrokerError, ComponentError, EmitError, TopologyError, UnsupportedVersionError
 from spout_sdk.records import Record, TaskEnvironment
 from spout_sdk.spouts.pending import Pending, PendingLimit, Tree
 from spout_sdk.spouts.source import SpoutSource
@@ -61,6 +62,7 @@ class SpoutTask(HeadTask, Task):
         lost_after_ms = manifest.max_tree_age_ms + LOST_MARGIN_TIMEOUTS * declared.timeout_ms
         self.open_trees = Pending(lost_after_ms / 1000, now, self._lost)
         self._throttled_since: float | None = None
+        self._is_closing = False
         self.untracked: list[Any] = []
         self.control: ControlState | None = "running"
         self.batches = TreeBatches(self.outbox, is_identified=manifest.is_identified(component))
@@ -243,7 +245,14 @@ class SpoutTask(HeadTask, Task):
     def close(self) -> None:
         """Closes the spout, after the last commit and the calls of `ack` that follow from it."""
         self._count_throttled()
+        self._is_closing = True
+        self.plans.clear()  # so that an emit calls `plan`
         self._end("close", self.source.close)
+
+    def plan(self, stream: str) -> EmitPlan:
+        if self._is_closing:
+            raise EmitError(self._component, stream, (), "the spout is closing, and what it emits is not sent any more")
+        return super().plan(stream)
 
     @property
     def pending_messages(self) -> list[Any]:

@@ -265,9 +265,6 @@ class MemoryAdmin:
     def poll(self, _seconds: float) -> int:
         return 0
 
-    def describe_cluster(self, **_timeout: float) -> Future[SimpleNamespace]:
-        return _answer(SimpleNamespace())
-
     def describe_topics(self, topics: TopicCollection, **_timeout: float) -> dict[str, Future[SimpleNamespace]]:
         return {topic: self._described(topic) for topic in topics.topic_names}
 

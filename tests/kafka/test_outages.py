@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from inspection.topology_status import ClusterStatus
+from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import LogReader
 from local_kafka import LocalKafka
 from spout_sdk import Exit
@@ -73,6 +74,8 @@ def test_a_broker_that_is_fenced_for_a_moment_is_no_outage_for_what_inspects_a_c
         process.suspend()
         time.sleep(2 * int(KILLED["broker.session.timeout.ms"]) / 1000)
         process.resume()
+        for _ in range(100):  # `describe_cluster` would abort this process
+            Catalogue(kafka, first_s=20).reach()
         look()
 
 

@@ -236,7 +236,7 @@ from kafka_clients.errors import BrokerError
 from inspection.topology_status import ClusterStatus
 
 kafka, pause = {"bootstrap.servers": sys.argv[1]}, threading.Event()
-status, manifest = ClusterStatus(kafka), Catalogue(kafka).manifest(sys.argv[2])
+status, manifest = ClusterStatus(kafka), Catalogue(kafka, first_s=60).manifest(sys.argv[2])
 while True:
     with suppress(BrokerError):
         status.lags(manifest, {})

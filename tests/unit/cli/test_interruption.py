@@ -95,10 +95,10 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_broker(command: str, monkeypatch
     thread = threading.Thread(target=interrupt_and_wait)
 
     class Interrupting(AdminClient):
-        def describe_cluster(self, **options: Any) -> Any:  # type: ignore[override]
-            future = super().describe_cluster(**options)
+        def describe_topics(self, *topics: Any, **options: Any) -> Any:
+            futures = super().describe_topics(*topics, **options)
             thread.start()
-            return future
+            return futures
 
     monkeypatch.setattr(catalogue, "FIRST_SECONDS", 60.0)
     monkeypatch.setattr(catalogue, "AdminClient", Interrupting)

@@ -13,7 +13,7 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.testing import SimulatedCluster
-from tests.components import source
+from tests.components import passing, source
 from tests.contract.components import Hold, alone
 
 Numbers = source(declare({"n": int}))
@@ -53,6 +53,20 @@ def test_an_input_older_than_any_tree_is_settled_counted_and_logged(caplog: pyte
     assert "1 inputs of forgetful.tuples.bolt[0] were neither acked nor failed" in record.getMessage()
     assert "the first at offset 1." in record.getMessage()
     assert record.getMessage().endswith("acker trace --tuple bolt/0@1")
+
+
+def test_an_acked_input_whose_tuples_wait_in_the_chain_is_not_counted(caplog: pytest.LogCaptureFixture) -> None:
+    builder = TopologyBuilder("waits", message_timeout=2, max_tree_age=10)
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("pass", passing(*Numbers.streams)).shuffle_grouping("numbers")
+    builder.set_bolt("hold", AckTogether).local_grouping("pass")
+    with SimulatedCluster(builder.build(), sources={"numbers": [(1,)]}) as cluster:
+        cluster.advance(14)
+        assert len(cluster.failed("numbers")) == 1
+        counters = {name: cluster.stats(name).counters for name in ("pass", "hold")}
+        assert counters == {"pass": {}, "hold": {"expired inputs": 1}}
+    (line,) = [each.getMessage() for each in caplog.records if "were neither acked nor failed" in each.getMessage()]
+    assert line.startswith("hold/0: 1 inputs")
 
 
 @pytest.mark.parametrize("is_chained", [False, True])

@@ -16,8 +16,8 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.errors import UnsupportedVersionError
-from spout_sdk.testing import MemoryRecord
-from tests.components import Sink
+from spout_sdk.testing import MemoryRecord, SimulatedCluster
+from tests.components import Sink, source
 from tests.notices import notice_bytes
 from tests.unit.sdk.bench import Bench, BenchTask, Sent
 
@@ -160,3 +160,21 @@ def test_no_tuple_is_sent_before_the_init_of_its_tree_if_a_bolt_acks_ahead(group
             assert all((begun_at[root] or 10**9) <= at for root in sent.edges), "sent before its init is delivered"
     assert bench.sink.checksums() == bench.sink.edges(), "an init has the edges of all deliveries"
     assert sum(len(sent.edges) for sent in bench.sink.tuples) == (5_010 if grouping == "shuffle" else 15_030)
+
+
+def test_an_emit_in_close_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    class Last(source(declare({"n": int}))):  # type: ignore[misc]
+        def open(self, context: TaskContext, collector: SpoutCollector) -> None:
+            self.collector = collector
+
+        def close(self) -> None:
+            self.collector.emit((1,), message_id="last")
+
+    builder = TopologyBuilder("last")
+    builder.set_spout("numbers", Last)
+    builder.set_bolt("sink", Sink).shuffle_grouping("numbers")
+    with SimulatedCluster(builder.build()) as cluster:
+        cluster.run_until_idle()
+    assert "numbers/0: close() raised" in caplog.text
+    assert "the spout is closing, and what it emits is not sent any more" in caplog.text
+    assert cluster.stats("numbers").emitted == 0
