@@ -55,13 +55,17 @@ class Life:
         self._dies_at, self._passes = step, passes
 
     def at(self, step: Step | None) -> None:
-        """Waits while the process is paused; raises `Killed` if it is dead, or dies at this step."""
-        self._runs.wait()
+        """Raises `Killed` if the process is dead, or dies at this step."""
         if step is not None and step == self._dies_at and not self.is_dead:
             self._passes -= 1
             self.is_dead = self._passes < 0
         if self.is_dead:
             raise Killed(f"{self.component} is killed at {step}")
+
+    def reads(self) -> None:
+        """Waits while the process is paused: not within a call whose time is limited."""
+        self._runs.wait()
+        self.at(None)
 
     def pause(self) -> None:
         self._runs.clear()
@@ -149,11 +153,11 @@ def mortal_consumer(kind: type[Any]) -> type[Any]:
             self.life.clients.append(self)
 
         def poll(self, *timeout: Any) -> Any:
-            self.life.at(None)
+            self.life.reads()
             return super().poll(*timeout)
 
         def consume(self, *limits: Any) -> Any:
-            self.life.at(None)
+            self.life.reads()
             return super().consume(*limits)
 
         def commit(self, *message: Any, **named: Any) -> Any:
