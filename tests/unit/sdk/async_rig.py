@@ -1,19 +1,16 @@
 """A task of an `AsyncBolt` that really works on several inputs at a time, whose coroutines the test ends."""
 
 import asyncio
-import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, cast
 
 from spout_sdk import AsyncBolt, AsyncCollector, FailTupleError, TaskContext, TopologyBuilder, Tuple, declare
-from spout_sdk.testing import MemoryRecord
 from tests.components import Sink, source
 from tests.packs import under_seed
-from tests.unit.sdk.memory import Bench
+from tests.unit.sdk.bench import Bench
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee
 
@@ -29,6 +26,7 @@ class Works(AsyncBolt):
     streams = (declare({"n": int}),)
     concurrency = 2
     time_limit = LIMIT
+    stop_timeout = 0.0  # no time passes while a task ends
 
     async def prepare_async(self, context: TaskContext) -> None:
         self.events = asyncio.get_running_loop()
@@ -80,44 +78,41 @@ class Rig:
         builder.set_spout("jobs", Jobs)
         builder.set_bolt("work", bolt, **options).shuffle_grouping("jobs", stream)
         builder.set_bolt("next", Sink).shuffle_grouping("work")
-        self.stream = stream
-        self.bench = Bench(builder.build())
-        # With Kafka's settings, so that it really works on several at a time.
-        self.bench.environment = replace(self.bench.environment, kafka={"bootstrap.servers": "-"})
-        self.task: Any = self.bench.bolt("work")
-        self.tasks = [self.task]
-        self.bolt = cast(Works, self.task.bolt)
-        self.jobs = 0
+        self.stream, self.jobs = stream, 0
+        self.bench = Bench(builder.build(), is_live=True)
+        self.task = self.bench.bolt("work")
 
-    def record(self, *users: Any) -> MemoryRecord:
-        numbers = range(self.jobs + 1, self.jobs + 1 + len(users))
-        self.jobs += len(users)
-        rows = [*zip(users, numbers, strict=True)]
-        return self.bench.pack("work", rows, under_seed(numbers), source=f"jobs/{self.stream}")
-
-    def take(self, *users: Any) -> Callable[[], bool]:
-        """Reads a record, whose execution each call continues; whether it is over."""
-        self.task.read(self.record(*users))
-        return lambda: self.task.run(math.inf) and not self.task.first.waiting
+    @property
+    def bolt(self) -> Works:
+        return cast(Works, self.task.bolt)
 
     def feed(self, *users: Any) -> None:
+        """Each in a record."""
         for user in users:
-            self.take(user)()
+            self.record(user)
+
+    def record(self, *users: Any) -> None:
+        """Executes a record."""
+        numbers = range(self.jobs + 1, self.jobs + 1 + len(users))
+        self.jobs += len(users)
+        self.bench.pack("work", [*zip(users, numbers, strict=True)], under_seed(numbers), source=f"jobs/{self.stream}")
+        self.task.flush()
 
     def begun(self, *numbers: int) -> None:
         """Waits until exactly these inputs were begun, in any order."""
-        eventually(lambda: len(self.bolt.begun) >= len(numbers), f"{numbers} begun")
+        self.turn_until(lambda: len(self.bolt.begun) >= len(numbers))
         assert sorted(self.bolt.begun) == sorted(numbers)
 
     def pass_time(self, seconds: float) -> None:
-        self.task.tick(self.bench.clock.advance(seconds))
+        self.bench.clock.advance(seconds)
+        self.task.flush()
 
     def end(self, n: int, outcome: str = "done") -> None:
         """Ends the coroutine of an input, and has the task see it."""
-        eventually(lambda: n in self.bolt.begun, f"{n} begun")
-        left = self.running
+        self.turn_until(lambda: n in self.bolt.begun)
+        settled = self.settled
         self.bolt.events.call_soon_threadsafe(self.bolt.futures[n].set_result, outcome)
-        self.turn_until(lambda: self.running < left)
+        self.turn_until(lambda: self.settled > settled)
 
     def end_unseen(self, *numbers: int, outcome: str) -> None:
         """Ends coroutines, and waits until the event loop has reported it, which the task does not see."""
@@ -129,26 +124,21 @@ class Rig:
         self.bolt.events.call_soon_threadsafe(reported.set)
         assert reported.wait(30), "the event loop is stuck"
 
-    def next_owner(self, commit: Any) -> None:
-        """Another process continues from a commit."""
-        self.task = self.bench.bolt("work")
-        self.task.resume(commit.offset, commit.metadata)
-        self.tasks.append(self.task)
-        self.bolt = cast(Works, self.task.bolt)
+    @property
+    def settled(self) -> int:
+        stats = self.task.stats
+        return stats.acked + sum(stats.failed.values())
 
     @property
     def running(self) -> int:
-        return int(self.task.first.operator.running_inputs)
-
-    @property
-    def is_busy(self) -> bool:
-        return bool(self.task.first.operator.is_busy)
+        """Inputs that have begun, or wait for an earlier one with their key."""
+        return self.task.stats.pending
 
     def turn_until(self, condition: Any) -> None:
-        """Has the task see what has ended, while no time passes."""
+        """Has the task see what has ended, while hardly any time passes."""
 
         def turned() -> Any:
-            self.task.first.operator.tick(self.bench.clock())
+            self.pass_time(0.01)
             return condition()
 
         eventually(turned, "a condition of a turn")
@@ -179,7 +169,6 @@ def running(
     try:
         yield rig
     finally:
-        for task in rig.tasks:
-            if not task.bolt.events.is_closed():
-                task.bolt.events.call_soon_threadsafe(task.bolt.end_all)
-            task.cleanup()
+        if not rig.bolt.events.is_closed():
+            rig.bolt.events.call_soon_threadsafe(rig.bolt.end_all)
+        rig.bench.cluster.close()

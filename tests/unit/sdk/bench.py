@@ -5,6 +5,7 @@ Other components do not run: a test writes into the inbox of the task.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -23,7 +24,8 @@ from spout_sdk import (
     Tuple,
     declare,
 )
-from spout_sdk.testing import MemoryRecord, SimulatedCluster, clients
+from spout_sdk.runtime import task_loop
+from spout_sdk.testing import MemoryRecord, NotIdleError, SimulatedCluster, clients
 from tests.components import ByHand, Sink, source
 from tests.packs import anchor_headers, edges_in
 from tuple_tree.anchors import SOURCE_HEADER, Edges
@@ -34,6 +36,7 @@ from tuple_tree.messages import AckBatch, decode_ack_batch
 from tuple_tree.names import component_group, tuples_topic
 from tuple_tree.payloads import encode_tuples, payload_codec
 
+TURNS = 20
 NOT_DELIVERED = KafkaError(KafkaError._MSG_TIMED_OUT)
 
 
@@ -165,15 +168,17 @@ def sums(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
 class BenchCluster(SimulatedCluster):
     """A simulated cluster that runs some of its tasks, without hooks of the kit, and keeps what they send."""
 
-    def __init__(self, sent: SentRecords, topology: Topology, **options: Any) -> None:
+    def __init__(self, sent: SentRecords, topology: Topology, *, is_live: bool = False, **options: Any) -> None:
         self.sent, self.only = sent, set[tuple[str, int]]()
-        self.own_hooks = topology.hooks
+        self.own_hooks, self.is_live = topology.hooks, is_live
         super().__init__(topology, **options)
 
     def _begin(self, component: str, number: int) -> None:
         self.topology = replace(self.topology, hooks=self.own_hooks)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(clients, "MemoryProducer", partial(HoldingProducer, self.sent))
+            if self.is_live:  # as with Kafka, coroutines run at the same time
+                patch.setattr(task_loop, "CLIENT_CLASSES", "none")
             super()._begin(component, number)
 
     def _turns(self) -> list[tuple[str, Callable[[int], bool]]]:
@@ -183,13 +188,22 @@ class BenchCluster(SimulatedCluster):
 class Bench:
     """One task of a topology; each tuple is sent at once, unless records may carry more."""
 
-    def __init__(self, topology: Topology, *, seed: int = 1, holds_back: bool = False, pack_tuples: int = 1) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        seed: int = 1,
+        holds_back: bool = False,
+        pack_tuples: int = 1,
+        is_live: bool = False,
+    ) -> None:
         self.sink = SentRecords()
         self.holds_back = holds_back
         manifest = topology.manifest
         self.cluster = BenchCluster(
             *(self.sink, replace(topology, pack_tuples=pack_tuples)),
             seed=seed,
+            is_live=is_live,
             bolts={bolt.name: Sink for bolt in manifest.bolts if bolt.external},
             topics={"one": 1, "two": 1},
         )
@@ -198,7 +212,7 @@ class Bench:
     def bolt(self, name: str, task: int = 0) -> "BenchTask":
         """A task, which runs from now on."""
         self.cluster.only.add((name, task))
-        self.cluster.run_until_idle()
+        self.run()
         self.sink.holds_back = self.holds_back
         return BenchTask(self, name, task)
 
@@ -210,6 +224,14 @@ class Bench:
 
     def advance(self, seconds: float) -> None:
         self.cluster.advance(seconds)
+
+    def run(self) -> None:
+        if not self.cluster.is_live:
+            self.cluster.run_until_idle()
+            return
+        turns = iter(range(TURNS))
+        with suppress(NotIdleError):
+            self.cluster.run_until(lambda: next(turns, None) is None)
 
     def record(self, bolt: str, values: tuple[Any, ...], edges: Edges | None = None, **more: Any) -> MemoryRecord:
         """A record of a tuple in a bolt's inbox."""
@@ -261,8 +283,8 @@ class BenchTask:
     number: int
 
     def flush(self) -> None:
-        """Lets it work until it is idle; nothing is buffered then."""
-        self.bench.cluster.run_until_idle()
+        """Lets it work until it is idle, or some turns if coroutines run; nothing is buffered then."""
+        self.bench.run()
 
     def handle(self, record: MemoryRecord) -> None:
         """Lets it read a record, of notices for instance."""
@@ -292,7 +314,9 @@ class BenchTask:
     @property
     def done(self) -> DoneSet:
         """The set that it has committed, once it has had the time for that."""
-        self.bench.advance(1.1)
+        for _ in range(11):
+            self.bench.clock.advance(0.1)
+            self.flush()
         return self.committed
 
     def continue_from(self, done: DoneSet) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from spout_sdk import AsyncCollector, ComponentError, Tuple
 from tests.unit.sdk.async_rig import Works, running
-from tests.unit.sdk.memory import execute
+from tuple_tree.commit_metadata import Commit
+from tuple_tree.done_sets import DoneSet
 from tuple_tree.manifest import Guarantee
 from tuple_tree.payloads import payload_codec
 
@@ -18,7 +19,7 @@ class Four(Works):
 
 def test_inputs_end_in_any_order_and_are_acked_with_their_emits() -> None:
     with running(Four) as rig:
-        execute(rig.task, rig.record("resetting", "a"))
+        rig.record("resetting", "a")
         rig.end(2)
         assert (rig.acked(), rig.sent, rig.task.committable) == ({2}, 1, 0)
         rig.end(1)
@@ -32,7 +33,7 @@ def test_inputs_end_in_any_order_and_are_acked_with_their_emits() -> None:
 
 def test_an_input_that_raises_fails_and_emits_nothing() -> None:
     with running(Four) as rig:
-        execute(rig.task, rig.record("a", "a", "a"))
+        rig.record("a", "a", "a")
         for n, outcome in enumerate(("raise", "fail", "cancel"), 1):
             rig.end(n, outcome)
         assert rig.failed() == {
@@ -66,17 +67,14 @@ def test_values_that_change_after_an_emit_are_sent_as_they_were() -> None:
 def test_inputs_are_settled_as_they_end_and_are_in_the_committed_set(guarantee: Guarantee) -> None:
     """Open inputs have had no effect, so a transaction may end; the next owner executes these only."""
     with running(Four, guarantee) as rig:
-        records = rig.record("a", "a"), rig.record("a")
-        execute(rig.task, *records)
+        rig.record("a", "a")
+        rig.record("a")
         rig.end(2)
         rig.end(3)
-        assert (rig.acked(), rig.sent, rig.task.inputs.is_repeatable) == ({2, 3}, 2, True)
-        rig.task.note_done()
-        commit = rig.task.commit(in_transaction=guarantee == "exactly_once")
-        assert commit.offset == 0
-        rig.next_owner(commit)
-        execute(rig.task, *records)
-        assert rig.running == 1
+        assert (rig.acked(), rig.sent) == ({2, 3}, 2)
+        assert Commit.of(rig.task.done) == Commit.of(DoneSet(0, [(1, 2)], {0: [(1, 2)]}))
+        rig.task.restart(kill=True)
+        rig.begun(1)
         rig.end(1, "fail")
         assert (rig.acked(), rig.sent, rig.task.committable) == ({2, 3}, 2, 2)
         assert rig.failed() == {1: "try later"}
@@ -85,19 +83,16 @@ def test_inputs_are_settled_as_they_end_and_are_in_the_committed_set(guarantee: 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_an_input_that_was_cancelled_has_no_outcome_and_one_that_raised_has(guarantee: Guarantee) -> None:
     with running(Four, guarantee) as rig:
-        records = rig.record("a"), rig.record("a", "a")
-        execute(rig.task, *records)
+        rig.record("a")
+        rig.record("a", "a")
         rig.begun(1, 2, 3)
         rig.end_unseen(1, 2, outcome="raise")
-        rig.task.cleanup()
-        rig.task.note_done()
+        first = rig.bolt
+        rig.task.restart()
         assert rig.bench.sink.failed() == dict.fromkeys({1, 2}, "ValueError: refused")
-        assert (rig.task.open_inputs, rig.task.committable, rig.sent) == (1, 1, 0)
-        assert rig.task.inputs.is_repeatable
-        assert rig.bolt.events.is_closed()
-        rig.next_owner(rig.task.commit(in_transaction=guarantee == "exactly_once"))
-        execute(rig.task, *records)
-        assert rig.running == 1
+        assert (rig.task.committable, rig.sent) == (1, 0)
+        assert first.events.is_closed()
+        rig.begun(3)
         rig.end(3)
         assert rig.acked() == {3}
 
@@ -109,5 +104,5 @@ def test_an_exception_that_ends_the_process_ends_it_while_it_stops_as_well() -> 
         rig.begun(1)
         rig.end_unseen(1, outcome="raise")
         with pytest.raises(ComponentError, match="ValueError: refused"):
-            rig.task.cleanup()
+            rig.task.restart()
     assert rig.bolt.events.is_closed()
