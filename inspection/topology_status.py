@@ -1,8 +1,6 @@
 """Topologies on a cluster: their topics, the members and committed offsets of their groups, and lags.
 
-Committed offsets are read with a consumer for each group, which never joins it. The admin client has a request that
-needs no partitions, but aborts the process where the group's coordinator goes away meanwhile (ADR 18): it is for
-commands that run once.
+Committed offsets are read with a consumer for each group, which never joins it.
 """
 
 from collections import defaultdict
@@ -10,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from inspection.health.lags import GroupLag, Lags
@@ -18,7 +16,7 @@ from inspection.topic_status import PartitionStatus, TopicStatus, TopologyLags, 
 from inspection.transaction_markers import TransactionMarkers, read_from
 from kafka_clients.catalogue import CONTACT_SECONDS, Catalogue, KafkaSettings
 from kafka_clients.errors import REFUSED, AccessError
-from kafka_clients.group_commits import Commits, GroupCommits, by_place
+from kafka_clients.group_commits import Commits, GroupCommits
 from kafka_clients.log_reader import unanswered
 from kafka_clients.retriable import Place, answer_or_error, retrying
 from tuple_tree.manifest import Manifest
@@ -71,7 +69,7 @@ class ClusterStatus:
         external = {component_group(each.topology, it.name) for each, _ in own for it in each.components if it.external}
         offset_ranges = self.offset_ranges([place for of_topic in places.values() for place in of_topic])
         members = self.members(read) if with_members else dict.fromkeys(read)
-        committed = commits_of(self._admin, read) if with_members else self.commits.of(read)
+        committed = self.commits.of(read)
 
         def partition(place: Place, group: str | None) -> PartitionStatus:
             begin, end = offset_ranges[place]
@@ -113,7 +111,7 @@ class ClusterStatus:
         own = _own_topics(manifest)
         groups = [component_group(manifest.topology, spout.name) for spout in manifest.spouts]
         topics: dict[tuple[str, str], list[PartitionStatus]] = defaultdict(list)
-        for group, of_group in (commits_of(self._admin, groups) if commits is None else commits).items():
+        for group, of_group in (self.all_commits(groups) if commits is None else commits).items():
             places = [place for place in sorted(of_group) if place[0] not in own]
             for place, (begin, end) in sorted(self.offset_ranges(places, only_known=True).items()):
                 commit = of_group[place]
@@ -123,6 +121,14 @@ class ClusterStatus:
             for (name, group), partitions in sorted(topics.items())
         )
         return tuple(self._markers.without(found, at_once=commits is None))
+
+    def all_commits(self, groups: Iterable[str]) -> Commits:
+        """The commits of groups whose partitions are not known; they are requested for all partitions that exist.
+
+        Not with `list_consumer_group_offsets`, see `kafka_clients.librdkafka_bugs`. Raises `BrokerUnreachableError`.
+        """
+        places = [(topic, number) for topic, count in self.catalogue.topics().items() for number in range(count)]
+        return self.commits.of(dict.fromkeys(groups, places))
 
     def reported_ms(self, topologies: Iterable[str]) -> dict[str, int]:
         """Topology → the time of the latest record of its statistics, except topologies without any."""
@@ -217,38 +223,11 @@ def lags_of(manifest: Manifest, topics: Iterable[TopicStatus]) -> Lags:
     }
 
 
-def commits_of(admin: AdminClient, groups: Iterable[str]) -> Commits:
-    """The commits of groups whose partitions are not known; for commands that run once.
-
-    Raises `BrokerUnreachableError`.
-    """
-
-    def ask() -> Commits:
-        # One group a request, but all at once.
-        requests = [
-            request
-            for group in groups
-            for request in admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group)], request_timeout=CONTACT_SECONDS
-            ).items()
-        ]
-        found: Commits = {}
-        for group, answer in requests:
-            commits = answer_or_error(answer, *_NO_GROUP, *REFUSED)
-            if not isinstance(commits, KafkaError):
-                found[group] = by_place(commits.topic_partitions or [])
-            elif commits.code() in _NO_GROUP:
-                found[group] = {}
-        return found
-
-    return _answered(admin, ask, "for committed offsets ")
-
-
-def _answered(admin: AdminClient, ask: Callable[[], T], what: str = "") -> T:
+def _answered(admin: AdminClient, ask: Callable[[], T]) -> T:
     try:
         return retrying(admin, ask, CONTACT_SECONDS)
     except KafkaException as error:
-        raise unanswered(error.args[0], what) from error
+        raise unanswered(error.args[0]) from error
 
 
 def _own_topics(manifest: Manifest) -> dict[str, tuple[int, str | None]]:

@@ -9,7 +9,7 @@ from confluent_kafka import Message, TopicPartition
 from acker_worker.progress import Progress as Committed
 from inspection.errors import RootFormError, RootNotFoundError, TraceError
 from inspection.notation import place_of_tuple, positions_of_message, show_root, show_time
-from inspection.topology_status import ClusterStatus, commits_of
+from inspection.topology_status import ClusterStatus
 from inspection.trace.ack_matching import checksum
 from inspection.trace.records import RecordCollector, RootRecords, outcomes_of
 from inspection.trace.tree import Tree, build_tree
@@ -141,11 +141,10 @@ class TraceReader:
 
     def roots_of_message(self, text: str) -> list[int]:
         spout, positions = positions_of_message(text, self._manifest)
-        catalogue = self._cluster.catalogue
         group = component_group(self._topology, spout)
         notices = notices_topic(self._topology, spout)
-        topics = sorted({topic for topic, _ in commits_of(catalogue.admin, [group]).get(group, {})} - {notices})
-        ids = [found for topic in topics if (found := catalogue.topic_id(topic)) is not None]
+        topics = sorted({topic for topic, _ in self._cluster.all_commits([group]).get(group, {})} - {notices})
+        ids = [found for topic in topics if (found := self._cluster.catalogue.topic_id(topic)) is not None]
         if not ids:
             raise RootFormError(
                 f"group {group} has no committed offsets of a source topic that exists, so spout {spout!r} has no "

@@ -14,7 +14,8 @@ A producer fails to deliver then. A consumer would wait for ever; its statistics
 `AdminClient.describe_cluster` ends the process if the only broker is fenced, which happens to one that gets no CPU for
 its session timeout: metadata without brokers and topics is no result, and an assertion fails; and the id of the cluster
 is copied up to a zero byte, which may lie beyond the response (https://github.com/DataDog/integrations-core/pull/24437).
-Nothing here calls it.
+Nothing here calls it. Nor `list_consumer_group_offsets`: an answer of NOT_COORDINATOR, which a broker gives after it
+was fenced, is a segmentation fault (https://github.com/confluentinc/librdkafka/issues/5040).
 
 A client that calls back in a thread of its own, as an `AdminClient` does, must not be destroyed in that thread:
 librdkafka then aborts the whole process. But Python collects garbage in whatever thread happens to allocate. A client

@@ -64,6 +64,7 @@ def test_a_broker_that_is_fenced_for_a_moment_is_no_outage_for_what_inspects_a_c
         assert status.catalogue.published() == {}
         assert len(status.offset_ranges(places)) == 4
         assert status.members(["group"]) == {"group": 0}
+        assert status.all_commits(["group"]) == {"group": {}}
         with LogReader(kafka) as reader:
             assert len(reader.offset_ranges(places, since_ms=1)) == 4
 
