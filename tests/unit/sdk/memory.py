@@ -3,7 +3,7 @@
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from spout_sdk.spouts.spout_task import SpoutTask
 from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing import MemoryRecord
 from tests.packs import anchor_headers, edges_in
+from tests.unit.sdk.bench import entries_of, sums
 from tuple_tree.anchors import SOURCE_HEADER, Edges
 from tuple_tree.messages import AckBatch, decode_ack_batch
 from tuple_tree.names import tuples_topic
@@ -118,21 +119,6 @@ class MemorySink:
             for batch in self.batches
             for root, message in zip(batch.fail_roots.tolist(), batch.fail_messages, strict=True)
         }
-
-
-def entries_of(batch: AckBatch) -> Iterator[tuple[int, int]]:
-    """Root and val of its inits, acks and marks."""
-    yield from zip(batch.init_roots.tolist(), batch.init_vals.tolist(), strict=True)
-    yield from zip(batch.ack_roots.tolist(), batch.ack_vals.tolist(), strict=True)
-    yield from zip(batch.mark_roots.tolist(), batch.mark_vals.tolist(), strict=True)
-
-
-def sums(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """root → XOR of its values."""
-    found: dict[int, int] = defaultdict(int)
-    for root, value in pairs:
-        found[root] ^= value
-    return dict(found)
 
 
 def open_pack(offset: int, size: int = 1) -> InputPack:
@@ -242,13 +228,3 @@ class Bench:
         offset = self._offsets[sent.topic, sent.partition]
         self._offsets[sent.topic, sent.partition] += 1
         return MemoryRecord(sent.topic, sent.partition, offset, sent.value, sent.headers, sent.key)
-
-
-def made(instances: list[Any], cls: Callable[[], Any]) -> Callable[[], Any]:
-    """A factory that keeps its objects."""
-
-    def make() -> Any:
-        instances.append(cls())
-        return instances[-1]
-
-    return make

@@ -17,8 +17,8 @@ from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.testing import MemoryRecord
 from tests.components import Sink
 from tests.packs import under_seed
-from tests.unit.sdk.bench import Lines, Manual, Split
-from tests.unit.sdk.memory import Bench, execute, made
+from tests.unit.sdk.bench import Lines, Manual, Split, made
+from tests.unit.sdk.memory import Bench, execute
 from tuple_tree.messages import AckBatch, decode_ack_batch
 
 INBOX = "words.tuples.split"

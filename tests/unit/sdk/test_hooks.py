@@ -17,8 +17,7 @@ from spout_sdk import (
 from spout_sdk.statistics.stats import SAMPLE
 from spout_sdk.testing import SimulatedCluster
 from tests.components import ByHand, Emits, Sink, kinds
-from tests.unit.sdk.bench import Lines, Split, feed, rig
-from tests.unit.sdk.memory import made
+from tests.unit.sdk.bench import Lines, Split, feed, made, rig
 
 CALLS = ("emit", "spout_ack", "spout_fail", "bolt_execute", "bolt_ack", "bolt_fail")
 

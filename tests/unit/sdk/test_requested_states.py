@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from spout_sdk import BasicBolt, RetryPolicy, Spout, TopologyBuilder, declare
+from tests.unit.sdk.bench import made
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
-from tests.unit.sdk.memory import Bench, made
+from tests.unit.sdk.memory import Bench
 from tuple_tree.control import ControlState
 from tuple_tree.source_partition import LEAST_AHEAD
 
