@@ -119,18 +119,19 @@ class TooManyFailuresError(ComponentError):
 
 
 class OpenInputsError(SpoutSdkError):
-    """With `exactly_once`, a bolt has emitted for an input that it neither acks nor fails.
+    """A transaction could not be committed for half of its timeout, because inputs are open.
 
-    Or the set of done inputs between open ones does not fit into the metadata of a commit. `offset` is the
-    offset of the first open input in the partition `task` of the inbox of `component`; None if it is no longer open.
+    Either chained bolts do not end tuples without anchors, or tuples of a bolt with a state that have no identity; or
+    the set of done inputs between open ones does not fit into the metadata of a commit. `offset` is the offset of the
+    first open input in the partition `task` of the inbox of `component`; None if there is none.
     """
 
     def __init__(self, component: str, task: int, offset: int | None, seconds: float, *, fits: bool = True) -> None:
         super().__init__(
-            f"{component}/{task} has not acked or failed inputs, the first at offset {offset}, for more than "
-            f"{seconds:.0f} s, and has emitted for them, or emitted without anchors since it received them. A "
-            "transaction can neither commit these tuples without the inputs nor repeat them. Ack or fail each input "
-            'soon after its emits, anchor each emit, or build the topology with guarantee="at_least_once"'
+            f"{component}/{task} could not commit for more than {seconds:.0f} s, and has inputs open, the first at "
+            f"offset {offset}: bolts that are chained to it hold tuples that would be lost or counted twice if the "
+            "process died after the commit, because they were emitted without anchors, or for tuples without an "
+            "identity of a bolt with a state. Anchor each emit, let these bolts ack soon, or do not chain them"
             if fits
             else f"{component}/{task} has inputs open, the first at offset {offset}, and the done inputs between them "
             "have not fitted into the metadata of a commit (offset.metadata.max.bytes) for more than "

@@ -132,7 +132,7 @@ class TaskEnvironment:
 
     Attributes:
         chained: bolt that is chained to the component → its counters.
-        is_transactional: whether the tasks of a spout commit their messages in the transactions of the process.
+        is_transactional: whether the process works in transactions.
         published: for a bolt, the published manifest of the topology; None if there is none.
     """
 

@@ -26,12 +26,9 @@ class ChainedBatch(InputBatch):
         runs: batch and places of the inputs that they are anchored to, in order: one place for each anchor.
         trace_context: as of an `InputBatch`.
         identities: the identity of each place, with its path at the receiving bolt; None if the bolt needs none.
-
-    Attributes:
-        is_counted: whether its open inputs are counted at their head inputs.
     """
 
-    __slots__ = ("_at", "_heads", "_runs", "_which", "is_counted")
+    __slots__ = ("_at", "_heads", "_runs", "_which")
 
     _which: NDArray[np.intp] | None
 
@@ -42,7 +39,6 @@ class ChainedBatch(InputBatch):
         identities: IdentityColumns | None = None,
     ) -> None:
         super().__init__(trace_context, is_identified=identities is not None)
-        self.is_counted = False
         self._runs: Sequence[tuple[InputBatch, NDArray[np.intp]]] = ()
         size = sum(len(places) for _, places in runs)
         found = [(_at_heads(batch, places), len(places)) for batch, places in runs]
@@ -86,10 +82,16 @@ class ChainedBatch(InputBatch):
         for head, at, _ in _at_heads(self, as_column(places)):
             head.count_open(at, change)
 
-    def note_effects(self, places: Places) -> None:
-        """Notes at the head inputs of these places that a record was written for them."""
-        for head, at, _ in _at_heads(self, as_column(places)):
-            head.note_effects(at)
+    def has_open(self, places: Places) -> NDArray[np.bool_] | None:
+        """Shape `(n,)`: whether anything is open of the head input of each of these places; None if nothing is."""
+        found = np.zeros(len(places), np.bool_)
+        for head, at, rows in _at_heads(self, as_column(places)):
+            if (is_open := head.has_open(at)) is not None:
+                found[rows] = is_open
+        return found if found.any() else None
+
+    def head(self, place: int) -> tuple[InputBatch, int]:
+        return self._heads[0 if self._which is None else self._which[place]], int(self._at[place])
 
 
 def _roots(runs: Sequence[tuple[InputBatch, NDArray[np.intp]]]) -> IdColumn:

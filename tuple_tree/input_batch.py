@@ -44,7 +44,7 @@ class InputBatch:
     """
 
     __slots__ = (
-        *("_begun", "_columns", "_effects", "_has_released", "_open", "_positions"),
+        *("_begun", "_columns", "_has_released", "_open", "_positions"),
         *("emitted", "is_identified", "is_tracked", "size", "trace_context"),
     )
 
@@ -60,10 +60,9 @@ class InputBatch:
         # Roots of trees that begin, which are not in the columns yet, and the positions of their messages.
         self._begun: list[int] = []
         self._positions: list[int] = []
-        # For each place, with room for more: how much is open that was made of it, and whether a record was written.
+        # For each place, with room for more: how much is open that was made of it.
         self._open: NDArray[np.int32] | None = None
         self._has_released = False
-        self._effects: NDArray[np.bool_] | None = None
 
     def add(self, roots: IdColumn, edges: IdColumn, identities: IdentityColumns | None = None) -> int:
         """Adds root and edge of each anchor of a record's tuples, in order; returns the place of the first.
@@ -159,9 +158,9 @@ class InputBatch:
     def count_open(self, places: Places, change: int) -> None:
         """Adds `change` to the number of what is open of each place; a place may be given more than once.
 
-        A tuple in a step behind is open, and a record that is not delivered.
+        A tuple in a step behind is open, and a record that is not delivered; in a transaction the input itself.
         """
-        self._open = self._sized(self._open, np.int32)
+        self._open = self._sized(self._open)
         self._has_released |= change < 0
         np.add.at(self._open, places, change)
 
@@ -179,42 +178,28 @@ class InputBatch:
         """Shape `(n,)`: whether anything is open of each of these places; None if nothing is."""
         if self._open is None:
             return None
-        self._open = self._sized(self._open, np.int32)
+        self._open = self._sized(self._open)
         found: NDArray[np.bool_] = self._open[places] != 0
         return found if found.any() else None
 
-    def note_effects(self, places: Places) -> None:
-        """Notes that a record was written for each of these places, which is an effect as a child is."""
-        self._effects = self._sized(self._effects, np.bool_)
-        self._effects[places] = True
-
-    def has_children(self, places: Places | slice) -> bool:
-        """Whether a tuple was sent that is anchored to one of these places, or a record was written for one."""
-        if self._all()[_CHILDREN][places].any():
-            return True
-        if self._effects is None:
-            return False
-        self._effects = self._sized(self._effects, np.bool_)
-        return bool(self._effects[places].any())
+    def head(self, place: int) -> tuple["InputBatch", int]:
+        """Batch and place of the input that the task has read."""
+        return self, place
 
     def children(self, places: Places) -> IdColumn:
         """Shape `(n,)`: the XOR of the edges of the children of each place."""
         children: IdColumn = self._all()[_CHILDREN][places]
         return children
 
-    def set_edges(self, places: Places, edges: IdColumn) -> None:
-        """Gives each new tree an edge of its own, which the spout acks as a bolt acks the edge of an input."""
-        self._all()[_EDGES][places] = edges
+    def begin_open(self, places: Places, edges: IdColumn) -> IdColumn:
+        """Gives each new tree an edge of its own, which the spout acks as a bolt acks the edge of an input.
 
-    def part_children(self, places: Places) -> IdColumn:
-        """The XOR of the edges of children so far, which the places no longer count: they are acked ahead of these.
-
-        Args:
-            places: each once.
+        Returns the vals of the inits: these edges, and those of the children so far. The vals of the later acks are
+        these edges, and those of the children that follow.
         """
-        children = self._all()[_CHILDREN]
-        vals: IdColumn = children[places]
-        children[places] = 0
+        columns = self._all()
+        columns[_EDGES][places] = edges ^ columns[_CHILDREN][places]
+        vals: IdColumn = columns[_EDGES][places]
         return vals
 
     def _all(self) -> IdColumn:
@@ -229,11 +214,11 @@ class InputBatch:
                 self._positions = []
         return self._columns
 
-    def _sized(self, column: Any, kind: Any) -> Any:
+    def _sized(self, column: NDArray[np.int32] | None) -> NDArray[np.int32]:
         """A column with at least `size` places; new ones are zero."""
         if column is not None and len(column) >= self.size:
             return column
-        grown = np.zeros(self._all().shape[1], kind)
+        grown = np.zeros(self._all().shape[1], np.int32)
         if column is not None:
             grown[: len(column)] = column
         return grown
@@ -245,6 +230,24 @@ class InputBatch:
             more[:, :size] = self._columns[:, :size]
             self._columns = more
         return self._columns
+
+
+class AwaitedBatch(InputBatch):
+    """The batch of a tuple without a tree that leaves, in a transaction, with an input: that of a place."""
+
+    __slots__ = ("_awaited",)
+
+    def __init__(self, awaited: tuple[InputBatch, int], trace_context: Any) -> None:
+        super().__init__(trace_context, is_tracked=False)
+        self._awaited = awaited
+
+    def has_open(self, _places: Places) -> NDArray[np.bool_] | None:
+        batch, place = self._awaited
+        return batch.has_open([place])
+
+    def head(self, _place: int) -> tuple[InputBatch, int]:
+        batch, place = self._awaited
+        return batch.head(place)
 
 
 NO_BATCH: Final = InputBatch(is_tracked=False)

@@ -41,6 +41,7 @@ class InputPack:
     Attributes:
         settled: for each of its tuples 0 while it is open, then `ACKED` or `FAILED`; `DONE` when nothing that was made
             of it is open: no tuple in a step behind, and no record that is not delivered.
+        is_counted: whether its open tuples are counted as open at the inputs that the task has read.
         has_expired: whether its open tuples failed because they were open for longer than any tree; their later
             outcomes have no effect.
         left: how many tuples are not done, and records of untracked tuples that are not delivered.
@@ -50,7 +51,10 @@ class InputPack:
             or the batch is not tracked.
     """
 
-    __slots__ = ("batch", "first", "has_expired", "left", "offset", "record", "settled", "size", "starts", "stream")
+    __slots__ = (
+        *("batch", "first", "has_expired", "is_counted", "left", "offset"),
+        *("record", "settled", "size", "starts", "stream"),
+    )
 
     def __init__(
         self,
@@ -67,7 +71,7 @@ class InputPack:
         self.offset = offset
         self.size = self.left = size
         self.settled = bytearray(size)
-        self.has_expired = False
+        self.has_expired = self.is_counted = False
         self.batch, self.first, self.starts = batch, first, starts
 
     @property

@@ -32,14 +32,11 @@ class BoltTask(HeadTask):
 
     def __init__(self, topology: Topology, component: str, task: int, environment: TaskEnvironment) -> None:
         manifest = topology.manifest
-        commits_effects = manifest.guarantee_of(component) == "exactly_once"
-        self.inputs = InputOffsets((lambda: self.unanchored) if commits_effects else None)
+        self.inputs = InputOffsets()
         super().__init__(topology, component, task, environment, self.inputs)
         self.first = Step(topology, component, task, environment, self.outbox, self.inputs)
         self.steps.append(self.first)
         self._add_chained(self.first.plans, has_columns=self.first.operator.takes_columns)
-        # Steps behind may have sent or written something for an input before they have acked all of its tuples.
-        self.inputs.has_no_effects |= self.first.operator.emits_with_ack and len(self.steps) == 1
         self.unread = UnreadRecord(
             *(manifest, component, task, self.first.settlement, environment.published, environment.clock)
         )
@@ -104,10 +101,6 @@ class BoltTask(HeadTask):
             self.inputs.continue_from(DoneSet.read(offset, texts.get(DONE, "")))
         except CommitError as error:
             raise UnsupportedVersionError(f"{self._inbox}: {error}") from error
-
-    @property
-    def is_repeatable(self) -> bool:
-        return self.inputs.is_repeatable and not self.has_untracked
 
     @property
     def is_held_up(self) -> bool:

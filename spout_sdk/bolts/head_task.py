@@ -16,6 +16,7 @@ from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.open_inputs import OpenInputs
 from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.emitting.task import LINGER_SECONDS, Task
+from spout_sdk.emitting.transactional_outbox import TransactionalOutbox
 from spout_sdk.errors import BrokerError, DeliveryError
 from spout_sdk.records import Sink, TaskEnvironment
 from tuple_tree.commit_metadata import Commit
@@ -58,10 +59,10 @@ class HeadTask(ABC):
         to = (acks_topic(manifest.topology), manifest.ack_partitions)
         acks = AckLog(*to, writer, session, environment.sink, environment.clock, inputs, spout)
         inits_first = spout is not None and manifest.acking and topology.acks_ahead
-        self.outbox = Outbox(component, environment, acks, self.next_id, sends_inits_first=inits_first)
+        kind = TransactionalOutbox if environment.is_transactional else Outbox
+        self.outbox = kind(component, environment, acks, self.next_id, sends_inits_first=inits_first)
         self.steps: list[Step] = []
         self._behind: list[Step] = []  # they receive what another step or the spout emits
-        self.outbox.steps = self.steps
         self._since: float | None = None  # when data was first found buffered after the last flush
         self._reset_every = manifest.reset_seconds
         self._reset_at = 0.0
@@ -74,17 +75,14 @@ class HeadTask(ABC):
             has_columns: whether its bolt takes columns.
         """
         sources, task = {self._component: (plans, has_columns)}, self._task
-        commits_effects = self.topology.manifest.guarantee_of(self._component) == "exactly_once"
         for bolt in self.topology.manifest.chained_to(self._component):
             (subscription,) = bolt.subscriptions
             plans, has_columns = sources[subscription.source]
             environment = replace(self.environment, counters=self.environment.chained[bolt.name])
-            inputs = OpenInputs()
             step = Step(
-                *(self.topology, bolt.name, task, environment, self.outbox, inputs, self._component),
+                *(self.topology, bolt.name, task, environment, self.outbox, OpenInputs(), self._component),
                 receives_columns=has_columns,
             )
-            inputs.has_no_effects = not commits_effects
             for route in plans[subscription.stream].routes:
                 if route.tasks == (step.id,):
                     (pack,) = route.packs
@@ -208,9 +206,9 @@ class HeadTask(ABC):
         self.note_done()
 
     @property
-    @abstractmethod
-    def is_repeatable(self) -> bool:
-        """Whether each open input can be read again: no effect would be repeated, and no untracked tuple lost."""
+    def can_commit(self) -> bool:
+        """Whether a transaction may end: an untracked tuple in a step behind is lost if its input is done."""
+        return not self.has_untracked and all(step.settlement.can_commit for step in self.steps)
 
     def execute_untracked(self, until: float) -> None:
         """Executes steps until about `until`, if untracked tuples wait in them.
@@ -267,11 +265,6 @@ class HeadTask(ABC):
     def has_untracked(self) -> bool:
         """Whether untracked tuples were passed on to a step, and are open."""
         return any(step.inputs.untracked for step in self._behind)
-
-    @property
-    def unanchored(self) -> int:
-        """How many emitted tuples and written records may be effects of any open input."""
-        return self.outbox.unanchored + sum(step.settlement.unanchored for step in self.steps)
 
     @property
     def has_open(self) -> bool:

@@ -22,7 +22,6 @@ class Operator:
         takes_several: whether one call of the bolt takes several tuples, of several records if these are not columns.
         size: how many inputs `process` gets.
         can_expire: whether an input that is open for longer than its trees fails: the bolt may have forgotten it.
-        emits_with_ack: whether everything that it sends for an input is sent when it acks the input.
         stop_timeout: seconds for which a stop waits for inputs that it has begun.
         busy_since: since when a long-running input leaves no room for other inputs; None if there is room.
         input: the tuple of the call that runs, if it is known.
@@ -36,7 +35,6 @@ class Operator:
     takes_columns = False
     takes_several = False
     can_expire = True
-    emits_with_ack = False
     stop_timeout: float = STOP_TIMEOUT
     busy_since: float | None = None
     input: Tuple | None = None

@@ -2,10 +2,11 @@
 
 An input is done when it is acked or failed, and nothing is open that was made of it: no tuple in a step behind, and no
 record that is not delivered. What is open is counted at the input that the task has read (`InputBatch.count_open`), and
-looked at by each flush.
+looked at by each flush. In a transaction an input is counted as well, from the first flush that finds it open until its
+ack or fail; what was made of it waits meanwhile (`TransactionalOutbox`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import compress, groupby
 from typing import Any, Final, NamedTuple
@@ -50,8 +51,8 @@ class Settlement:
 
     Attributes:
         retries: inputs that wait to be executed again.
-        written: how many records were written that may be effects of any open input.
-        untraced: how many tuples were emitted with several anchors, including one without a tree.
+        executing: the inputs of the call that runs, if what it emits may have no anchors.
+        writes_at_once: whether the bolt has written records that leave before their inputs are done.
     """
 
     def __init__(self, task: Task, inputs: OpenInputs) -> None:
@@ -60,7 +61,7 @@ class Settlement:
         self._counters = task.environment.counters
         self._clock = task.environment.clock
         self._sink = task.environment.sink
-        self._outbox = task.outbox
+        self._outbox, self._is_transactional = task.outbox, task.outbox.is_transactional
         self._inputs = inputs
         self._dead_letters = task.dead_letters
         self._manifest = task.topology.manifest
@@ -71,17 +72,12 @@ class Settlement:
         self._last: InputPack | None = None  # the pack of the last of these, if its tuples were noted one by one
         self._last_rows: list[int] = []
         self._waiting: dict[InputBatch, list[Noted]] = {}  # acked or failed before, and something is open
-        self._received: list[InputPack] = []  # from the step before since the last `settle`
         self._reports = DeliveryReports()
         self._to_ack: dict[Tuple, None] = {}  # tuples that records were written for
         self._held, self._released = PlacedRuns(), PlacedRuns()  # places of tuples with a record; and with a report
-        self.written = self.untraced = 0
+        self.executing: Sequence[Tuple] = ()
+        self.writes_at_once = False
         self.retries = Retries(task, self)
-
-    @property
-    def unanchored(self) -> int:
-        """How many tuples and records may be effects of any open input."""
-        return self.written + self.untraced
 
     def ack(self, tuple_: Tuple) -> None:
         """Acks a tuple.
@@ -157,9 +153,14 @@ class Settlement:
         Its trees are marked: their messages end as dead letters.
         """
         pack = tuple_.pack
-        self._outbox.mark(((pack.batch, place) for place in pack.places(tuple_.index)), self._of_step(error.detail))
         letter = self._expect(pack, (tuple_.index,), self._dead_letters.topic, {tuple_.index: tuple_})
-        self._dead_letters.send_tuple(tuple_, error, partial(letter.report, 0, None, None))
+
+        def send(_: Any) -> None:
+            places = ((pack.batch, place) for place in pack.places(tuple_.index))
+            self._outbox.mark(places, self._of_step(error.detail))
+            self._dead_letters.send_tuple(tuple_, error, partial(letter.report, 0, None, None))
+
+        self._outbox.write(pack, (tuple_.index,), send)
         self._to_ack[tuple_] = None
 
     def retry(self, tuple_: Tuple, message: str | BaseException, delay: float | None = None, rows: Any = None) -> None:
@@ -189,14 +190,16 @@ class Settlement:
 
         Raises:
             TupleAlreadyDoneError: if it was acked or failed before.
+            FailTupleError: if too many records wait for their transaction.
         """
         if tuple_.settled:
             raise self.too_late("write a record for", tuple_)
+        self._outbox.check_room()
         pack, index = tuple_.pack, tuple_.index
         written = Written(self._reports, pack, (index,), topic, {index: tuple_})
-        self._sink.send_record(topic, partition, key, value, list(headers), partial(written.report, 0))
+        record = topic, partition, key, value, list(headers), partial(written.report, 0)
+        self._outbox.write(pack, (index,), lambda _: self._send(*record))
         self._hold(pack, (index,))
-        self._note_effects(pack, (index,))
         self._to_ack[tuple_] = None
 
     def answer(self, tuple_: Tuple, value: Any) -> None:
@@ -237,30 +240,22 @@ class Settlement:
         wanted = set(indices) if self._hooks else ()
         known = {each.index: each for each in tuples if each.index in wanted} if wanted else {}
         written = self._expect(pack, indices, topic, known)
-        self._note_effects(pack, indices)
-        self._sink.send_records(topic, keys, values, headers, written.report)
+        self._outbox.write(pack, indices, partial(self._send_all, written, (keys, values, headers)))
         self._ack_rows(pack, indices)
         for tuple_ in known.values():
             self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
 
     def received(self, pack: InputPack) -> None:
         """Opens a pack that the step before has emitted."""
-        self._received.append(pack)
         self._inputs.open(pack)
 
-    def emitted_for(self, anchors: Sequence[Tuple], found: Mapping[int, tuple[InputBatch, int]]) -> None:
-        """Notes with `exactly_once` that a tuple is an effect of each of its anchors; `found` maps roots to places.
+    def emitted_for(self, anchors: Sequence[Tuple]) -> None:
+        """Notes the anchors of a tuple: in a transaction they are settled together, and the tuple leaves with them."""
+        self._outbox.link(_places(anchors))
 
-        If the tuple's edge in an anchor's tree is at the place of another anchor, the two share one more edge: the
-        tree completes when both are acked, as it would without that edge.
-        """
-        if self._inputs.has_no_effects:
-            return
-        self.untraced += not all(anchor.is_tracked for anchor in anchors)
-        for pack, place in ((anchor.pack, place) for anchor in anchors for place in anchor.pack.places(anchor.index)):
-            batch, first = found[int(pack.batch.roots[place])]
-            if (batch, first) != (pack.batch, place):
-                self._outbox.share([(batch, first), (pack.batch, place)])
+    def unanchored(self, trace_context: Headers) -> tuple[InputBatch, int]:
+        """The batch and the place of a tuple without a tree: in a transaction it leaves with the inputs of the call."""
+        return self._outbox.unanchored([*_places(self.executing)], trace_context)
 
     def reset_timeout(self, tuple_: Tuple) -> None:
         """Restarts the clocks of the trees of a tuple that is not settled."""
@@ -324,15 +319,26 @@ class Settlement:
         for pack, indices in reported:
             self._release(pack, indices)
 
-    def settle(self) -> None:
-        """Ends the inputs that are acked or failed, if nothing is open that was made of them.
+    def count(self) -> None:
+        """Counts what is open, at the inputs that the task has read.
 
-        A flush calls it when no tuple is buffered for a step behind, and for the steps behind first: an input that the
-        task has read ends only after all that was made of it is counted.
+        A flush calls it when no tuple is buffered for a step behind, and for all steps before any input is settled.
         """
         for runs, change in ((self._held, 1), (self._released, -1)):
             for batch, places in runs.take():
                 batch.count_open(places, change)
+        for pack, rows in self._noted:
+            if pack.is_counted:
+                pack.batch.count_open(pack.places_of(rows), -1)
+        for pack in self._inputs.take_opened():
+            batch = pack.batch
+            if pack.left and batch.is_tracked and (self._is_transactional or isinstance(batch, ChainedBatch)):
+                is_open = np.frombuffer(pack.settled, np.uint8) == 0
+                batch.count_open(pack.places_of(np.flatnonzero(is_open)), 1)
+                pack.is_counted = True
+
+    def settle(self) -> None:
+        """Ends the inputs that are acked or failed, if nothing is open that was made of them."""
         noted, self._noted, self._last = self._noted, [], None
         for batch in [each for each in self._waiting if each.take_released()]:
             self._end_ready(batch, self._waiting.pop(batch))
@@ -341,12 +347,16 @@ class Settlement:
                 self._end_ready(batch, list(group))
             else:
                 self._end_all(group)
-        received, self._received = self._received, []
-        for pack in received:
-            if pack.left and isinstance(pack.batch, ChainedBatch):
-                is_open = np.frombuffer(pack.settled, np.uint8) != DONE
-                pack.batch.count_open(pack.places_of(np.flatnonzero(is_open)), 1)
-                pack.batch.is_counted = True
+
+    @property
+    def can_commit(self) -> bool:
+        """Whether no input waits that would change a state, or write a record, again when it is read again."""
+        if not (self._has_state and self._waiting):
+            return True
+        waiting = self._waiting.items()
+        return not self.writes_at_once and not any(
+            _has_no_identity(batch, pack.places_of(rows)) for batch, group in waiting for pack, rows in group
+        )
 
     def _end_ready(self, batch: InputBatch, group: Sequence[Noted]) -> None:
         """Ends inputs of a batch, if nothing is open that was made of them; the others wait."""
@@ -373,8 +383,6 @@ class Settlement:
 
     def _wait(self, batch: InputBatch, group: Sequence[Noted]) -> None:
         self._waiting.setdefault(batch, []).extend(group)
-        for pack, rows in group if self._has_state else ():
-            batch.note_effects(_without_identity(batch, pack.places_of(rows)))
 
     def _end_all(self, group: Iterable[Noted]) -> None:
         for pack, rows in group:
@@ -382,11 +390,7 @@ class Settlement:
 
     def _end(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
         """Ends tuples; acks of the task's own inputs are sent with this flush."""
-        batch = pack.batch
-        if isinstance(batch, ChainedBatch):
-            if batch.is_counted:
-                batch.count_open(pack.places_of(rows), -1)
-        elif batch.is_tracked:
+        if pack.batch.is_tracked and not isinstance(pack.batch, ChainedBatch):
             self._add_acks(pack, rows)
         if isinstance(rows, range):
             pack.settled[rows.start : rows.stop] = bytes([DONE]) * len(rows)
@@ -477,7 +481,8 @@ class Settlement:
         return Written(self._reports, pack, indices, topic, tuples)
 
     def _hold(self, pack: InputPack, indices: Sequence[int]) -> None:
-        for index in indices:
+        # In a transaction a record leaves when its input is done, and is reported at once.
+        for index in () if self._is_transactional else indices:
             if places := pack.places(index):
                 for place in places:
                     self._held.add(pack.batch, place)
@@ -485,26 +490,33 @@ class Settlement:
                 pack.left += 1
 
     def _release(self, pack: InputPack, indices: Sequence[int]) -> None:
-        for index in indices:
+        for index in () if self._is_transactional else indices:
             if places := pack.places(index):
                 for place in places:
                     self._released.add(pack.batch, place)
             else:
                 self._close(pack, 1)
 
+    def _send(self, topic: str, *record: Any) -> None:
+        try:
+            self._sink.send_record(topic, *record)
+        except (TypeError, ValueError, OverflowError) as error:  # of a part that is neither text nor bytes
+            if not self._is_transactional:
+                raise
+            record[-1](error, None)
+
+    def _send_all(self, written: Written, columns: Any, at: Sequence[int]) -> None:
+        report: Any = written.report
+        if len(at) < len(written.indices):
+            columns = [each and [each[place] for place in at] for each in columns]
+            report = lambda place, *outcome: written.report(at[place], *outcome)  # noqa: E731
+        keys, values, headers = columns
+        self._sink.send_records(written.topic, keys, values, headers, report)
+
     def _close(self, pack: InputPack, tuples: int) -> None:
         pack.left -= tuples
         if not pack.left:
             self._inputs.end(pack)
-
-    def _note_effects(self, pack: InputPack, indices: Sequence[int]) -> None:
-        """Notes with `exactly_once` that records are effects of the inputs that they are written for."""
-        if self._inputs.has_no_effects or not indices:
-            return
-        if pack.batch.is_tracked:
-            pack.batch.note_effects(pack.places_of(indices))
-        else:
-            self.written += len(indices)
 
     def _not_written(self, undelivered: Undelivered) -> None:
         tuple_, topic, error, message = undelivered
@@ -528,9 +540,10 @@ def _batch_of(noted: Noted) -> InputBatch:
     return noted.pack.batch
 
 
-def _without_identity(batch: InputBatch, places: Rows) -> Rows:
-    """The places of tuples without an identity: if they were read again, a state would change again."""
-    if not batch.is_identified:
-        return places
-    without: Rows = places[batch.positions[places] == np.uint64(NO_POSITION)]
-    return without
+def _has_no_identity(batch: InputBatch, places: Rows) -> bool:
+    """Whether one of these places has no identity: if its tuple were read again, a state would change again."""
+    return not batch.is_identified or bool((batch.positions[places] == np.uint64(NO_POSITION)).any())
+
+
+def _places(tuples: Iterable[Tuple]) -> Iterator[tuple[InputBatch, int]]:
+    return ((each.pack.batch, place) for each in tuples for place in each.pack.places(each.index))

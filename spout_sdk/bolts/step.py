@@ -61,6 +61,7 @@ class Step(Task):
         super().__init__(topology, component, task, environment)
         self.id = TaskId(component, task)
         self.settlement = Settlement(self, inputs)
+        outbox.settlements.append(self.settlement)
         self.bolt = self._make()
         self.executor = Executor(self.bolt, self, self.settlement)
         self.operator = self.executor.operator
@@ -137,9 +138,6 @@ class Step(Task):
             return True
         finally:
             self.is_running = False
-
-    def settle(self) -> None:
-        self.settlement.settle()
 
     def tick(self, now: float) -> None:
         """Handles delivery reports, expires inputs, and executes a tick tuple if one is due."""

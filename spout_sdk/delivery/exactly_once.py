@@ -5,15 +5,12 @@ from typing import Any, Final
 
 from confluent_kafka import Message
 
-from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.delivery_guarantees import AtLeastOnce, AtMostOnce, DeliveryGuarantee
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import OpenInputsError, RolledBackError
 from spout_sdk.kafka.kafka_reader import positions
 from tuple_tree.manifest import Guarantee
-
-logger = get_logger("spout_sdk.delivery")
 
 INTERVAL_SECONDS: Final = 0.1  # how old a transaction becomes under load
 _UNTRACKED_SECONDS: Final = 1.0  # for which a commit executes chains, at most
@@ -23,9 +20,9 @@ _PAUSE_OF_COMMITS: Final = 4  # between commits of an idle process, as a multipl
 class ExactlyOnce(DeliveryGuarantee):
     """Commits a process's tuples, ack batches, dead letters and progress in one transaction of all its tasks.
 
-    The transaction ends when it is old enough, or when the input is idle and the last one has not just ended; but only
-    if no input that will be read again can have had an effect (see `InputOffsets`). A message of a spout whose tuples
-    all stay in the chain is done when the chain has acked it; ackers follow the trees of other messages.
+    The transaction ends when it is old enough, or when the input is idle and the last one has not just ended. It has
+    all outputs of the inputs that it commits, and none of others (`TransactionalOutbox`). A message of a spout whose
+    tuples all stay in the chain is done when the chain has acked it; ackers follow the trees of other messages.
     """
 
     _sink: TransactionalSink
@@ -59,23 +56,17 @@ class ExactlyOnce(DeliveryGuarantee):
             if self._sink.is_used or self._states.have_changes or self._progress() != self._committed:
                 self._since = now
         elif now - self._since >= INTERVAL_SECONDS:
-            self._commit_if_whole(now)
+            self._commit_if_possible(now)
 
     def flush(self, now: float) -> None:
         if now >= self._idle_commit_at:
-            self._commit_if_whole(now)
+            self._commit_if_possible(now)
 
     def release(self, partitions: Sequence[int]) -> None:
         """Commits; if that is not possible, aborts the transaction of all tasks and raises `RolledBackError`."""
         try:
             if not self._commit():
-                logger.warning(
-                    "%s: tasks %s were revoked while inputs are open that it has emitted for: everything since the "
-                    "last commit is aborted and repeated",
-                    self._component,
-                    list(partitions),
-                )
-                raise RolledBackError("a task whose open inputs had effects was revoked")
+                raise RolledBackError(f"tasks {list(partitions)} were revoked, and cannot be committed yet")
         except RolledBackError:
             self._abort()
             raise
@@ -101,13 +92,13 @@ class ExactlyOnce(DeliveryGuarantee):
         self._sink.close()
         super().close()
 
-    def _commit_if_whole(self, now: float) -> None:
+    def _commit_if_possible(self, now: float) -> None:
         if self._commit() or self._since is None or now - self._since < self._sink.timeout / 2:
             return
         for partition, task in self._tasks.items():
             commits = task.commits(self._reader.metadata_room, in_transaction=True)
             fits = not any(commit.left_out for commit in commits.values())
-            if not (fits and task.is_repeatable):
+            if not (fits and task.can_commit):
                 oldest, seconds = task.inputs.oldest_open, self._sink.timeout / 2
                 raise OpenInputsError(self._component, partition, oldest, seconds, fits=fits)
 
@@ -121,7 +112,7 @@ class ExactlyOnce(DeliveryGuarantee):
             # The task that made it wait may have moved to another process.
             self._since = None
             return True
-        if not self._is_whole:
+        if not all(task.can_commit for task in self._tasks.values()):
             return False
         commits = self._commits(self._tasks, in_transaction=True)
         if any(commit.left_out for commit in commits.values()):
@@ -153,11 +144,6 @@ class ExactlyOnce(DeliveryGuarantee):
     def _abort(self) -> None:
         self._sink.abort()
         self._since = None
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether no open input has had an effect: after the commit each can be processed again without duplicates."""
-        return all(task.is_repeatable for task in self._tasks.values())
 
     def _progress(self) -> dict[int, Any]:
         """The progress of each task that has any."""

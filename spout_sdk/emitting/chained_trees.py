@@ -21,20 +21,15 @@ class _Trees(NamedTuple):
 
     Attributes:
         since: when a flush found them first, by the clock of the task.
-        unanchored: how many tuples without anchors were emitted before them.
-        had_left: for trees whose inits are sent, shape `(n,)`: whether a tuple had left the chain before; else None.
     """
 
     since: float
-    unanchored: int
     batch: InputBatch
     places: NDArray[np.intp]
-    had_left: NDArray[np.bool_] | None = None
 
     def at(self, chosen: NDArray[np.bool_]) -> "_Trees":
         """Some of the trees; `chosen` is of shape `(n,)`."""
-        had_left = None if self.had_left is None else self.had_left[chosen]
-        return self._replace(places=self.places[chosen], had_left=had_left)
+        return self._replace(places=self.places[chosen])
 
 
 class ChainedTrees:
@@ -50,7 +45,6 @@ class ChainedTrees:
         acked: receives the places whose acks are sent with the same flush.
         next_id: returns random ids, for edges.
         clock: the clock of the task.
-        unanchored: returns how many tuples without anchors were emitted, and records written, so far.
         is_transactional: whether the task commits its messages in transactions.
     """
 
@@ -59,7 +53,6 @@ class ChainedTrees:
         acked: PlacedRuns,
         next_id: Callable[[], int],
         clock: Clock,
-        unanchored: Callable[[], int],
         *,
         is_transactional: bool,
     ) -> None:
@@ -67,8 +60,6 @@ class ChainedTrees:
         self._next_id = next_id
         self._clock = clock
         self._is_transactional = is_transactional
-        self._unanchored = unanchored
-        self._unanchored_before = 0  # by the last flush
         self._held: list[_Trees] = []  # trees without an init
         self._open: list[_Trees] = []  # trees with an edge of the spout's own
         self._ended: list[IdColumn] = []
@@ -84,9 +75,8 @@ class ChainedTrees:
         Args:
             begun: batch and places of new trees.
         """
-        now, before = self._clock(), self._unanchored_before
-        self._unanchored_before = self._unanchored()
-        held, self._held = [*self._held, *(_Trees(now, before, *each) for each in begun)], []
+        now = self._clock()
+        held, self._held = [*self._held, *(_Trees(now, *each) for each in begun)], []
         inits: list[tuple[IdColumn, IdColumn]] = []
         for trees in held:
             batch, places = trees.batch, trees.places
@@ -111,18 +101,6 @@ class ChainedTrees:
             self._open.append(trees.at(is_open))
         return inits
 
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether no tree with an open chain may have had an effect, so each of their messages can be emitted again."""
-        unanchored = self._unanchored()
-        for trees in (*self._held, *self._open):
-            is_open = trees.batch.has_open(trees.places)
-            if is_open is not None and (
-                trees.unanchored != unanchored or trees.batch.has_children(trees.places[is_open])
-            ):
-                return False
-        return True
-
     def take_ended(self) -> IdColumn:
         """Shape `(n,)`: the roots of trees that have ended without an acker since the last call."""
         ended, self._ended = self._ended, []
@@ -136,8 +114,8 @@ class ChainedTrees:
         """Acks the spout's own edges; with transactions, ends the trees without a tuple that has left the chain."""
         batch, places = trees.batch, trees.places
         self._acked.add_all(batch, places)
-        if self._is_transactional and trees.had_left is not None:
-            self._end(batch, places[~trees.had_left & (batch.children(places) == 0)])
+        if self._is_transactional:
+            self._end(batch, places[batch.children(places) == 0])
 
     @staticmethod
     def _begin(batch: InputBatch, places: NDArray[np.intp], inits: list[tuple[IdColumn, IdColumn]]) -> None:
@@ -149,9 +127,6 @@ class ChainedTrees:
         batch, places = trees.batch, trees.places
         if not len(places):
             return
-        batch.set_edges(places, np.array([self._next_id() for _ in places], np.uint64))
-        self._begin(batch, places, inits)
-        has_left = batch.part_children(places) != 0
-        if has_left.any():
-            batch.note_effects(places[has_left])
-        self._open.append(trees._replace(had_left=has_left))
+        edges = np.array([self._next_id() for _ in places], np.uint64)
+        inits.append((batch.roots[places], batch.begin_open(places, edges)))
+        self._open.append(trees)

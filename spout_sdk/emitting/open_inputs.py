@@ -22,15 +22,15 @@ class OpenInputs:
 
     def __init__(self) -> None:
         self.open_tuples = self.untracked = 0
-        # Whether an open tuple cannot have had an effect that would be repeated when it is read again.
-        self.has_no_effects = True
         self._packs: dict[int, InputPack] = {}
+        self._opened: list[InputPack] = []
         self._marks: deque[tuple[float, int]] = deque()  # once a second: the time, and the number of the newest pack
         self._mark_at = 0.0
         self._newest = -1
 
     def open(self, pack: InputPack) -> None:
         self._packs[pack.offset] = pack
+        self._opened.append(pack)
         self._newest = pack.offset
         self.open_tuples += pack.size
         self.untracked += pack.has_untracked
@@ -38,6 +38,11 @@ class OpenInputs:
     def end(self, pack: InputPack) -> None:
         """Closes a pack whose tuples are done."""
         self._forget([pack])
+
+    def take_opened(self) -> list[InputPack]:
+        """The packs that were opened since the last call."""
+        opened, self._opened = self._opened, []
+        return opened
 
     def is_open(self, number: int) -> bool:
         """Whether a pack was opened, and is not closed."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -112,12 +113,6 @@ class OpenPack(PlacedRuns):
         """How many tuples it has."""
         return len(self.rows) + self.batched
 
-    @property
-    def unanchored(self) -> int:
-        """How many tuples belong to no tree."""
-        without_trees = sum(len(places) for batch, places in self.runs if not batch.is_tracked)
-        return without_trees + sum(1 for _, places in self.multi_anchored if not places)
-
     def add_columns(self, part: Any, batch: InputBatch, places: Places, counts: Any) -> None:
         """Adds the rows of a record batch; `counts` says how many places each has, None if each has one."""
         if counts is not None:
@@ -151,6 +146,29 @@ class OpenPack(PlacedRuns):
         placed = self._placed()
         self._clear()
         return placed
+
+    def take_each(self) -> list[tuple[Any, bytes | None, list[tuple[InputBatch, int]]]]:
+        """Removes all tuples, and returns the row, or a record batch with it, the key and the places of each."""
+        rows = self.rows or [each.slice(at, 1) for each in self.columns for at in range(each.num_rows)]
+        counts, keys = dict(self.multi_anchored), self.take_keys(len(rows))
+        places = ((batch, int(place)) for batch, run in self.runs for place in run)
+        each = [(row, keys.get(at), [*islice(places, counts.get(at, 1))]) for at, row in enumerate(rows)]
+        self._clear()
+        return each
+
+    def put(self, row: Any, key: bytes | None, places: Sequence[tuple[InputBatch, int]]) -> None:
+        """Adds a tuple that was taken."""
+        if key is not None:
+            self.keys[self.size] = key
+        if len(places) != 1:
+            self.multi_anchored.append((self.size, len(places)))
+        if isinstance(row, tuple | bytes):
+            self.rows.append(row)
+        else:
+            self.columns.append(row)
+            self.batched += 1
+        for batch, place in places:
+            self.add(batch, place)
 
     def _clear(self) -> None:
         self.rows, self.columns, self.batched = [], [], 0

@@ -7,11 +7,12 @@ then it computes the vals of inits and acks; and it sends tuples before the acks
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from kafka_clients.repeated_lines import get_logger
+from spout_sdk.api.tuples import NO_TREES, InputPack
 from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.chained_trees import ChainedTrees
 from spout_sdk.emitting.open_pack import OpenPack
@@ -32,11 +33,7 @@ _MOST_CHARACTERS: Final = 65_536
 _GROWTH: Final = 4
 
 
-class Settles(Protocol):
-    """A step of a task."""
-
-    def settle(self) -> None:
-        """Settles its inputs that are done."""
+Place = tuple[InputBatch, int]
 
 
 class MultiAnchor(NamedTuple):
@@ -66,9 +63,11 @@ class Outbox:
         begun: places of trees whose inits are not sent.
         acked: places of inputs whose acks are not sent.
         component: the component of the task, which writes its entries.
-        steps: the steps of the task, which each flush settles first.
+        settlements: of the steps of the task, which each flush settles first.
         trees: the trees of a spout with chained bolts; None for other tasks, which send the inits of all trees.
     """
+
+    is_transactional = False
 
     def __init__(
         self,
@@ -86,14 +85,13 @@ class Outbox:
         self._inits_first = sends_inits_first
         self.acks = acks
         self.begun, self.acked = PlacedRuns(), PlacedRuns()
-        self.steps: Sequence[Settles] = ()
+        self.settlements: list[Any] = []
         self._fails: list[int] = []
         self._fail_messages: list[str] = []
         self._characters = 0
         self._resets: list[int] = []
         self._marks: list[tuple[int, int, str]] = []
         self._open: dict[OpenPack, None] = {}  # packs with tuples, in order
-        self._unanchored = 0  # sent tuples
         self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # about tuples that were not delivered
         self.trees: ChainedTrees | None = None
 
@@ -104,11 +102,6 @@ class Outbox:
         places = self.begun.runs or self.acked.runs
         entries = has_trees or places or self._fails or self._resets or self._marks
         return not (self._open or entries or self.acks.inputs.has_ended or self._reports)
-
-    @property
-    def unanchored(self) -> int:
-        """How many tuples that belong to no tree were added so far, one for each delivery through Kafka."""
-        return self._unanchored + sum(pack.unanchored for pack in self._open if pack.step is None)
 
     def start_run(self, pack: OpenPack, batch: InputBatch | MultiAnchor) -> None:
         """Makes a pack ready for a tuple anchored to one place of a batch, or to places that are joined.
@@ -198,9 +191,13 @@ class Outbox:
         """
         self.handle_reports()
         self.pass_on()
-        for step in reversed(self.steps):  # the inputs that the task has read are those of the first
-            step.settle()
-        sealed = [(pack, self._seal(pack)) for pack in self._open]
+        for each in self.settlements:
+            each.count()
+        self._count_links()
+        for each in self.settlements:
+            each.settle()
+        self._let_leave()
+        sealed = [(pack, pack.seal(self._next_id)) for pack in self._open]
         self._open.clear()
         inits, acks = self._inits(), self._acks()
         ended = self.acks.inputs.take_ended()
@@ -226,11 +223,28 @@ class Outbox:
             if batch.is_tracked:
                 batch.join([place & PLACE_MASK], np.array([self._next_id()], np.uint64))
 
-    def share(self, places: Iterable[tuple[InputBatch, int]]) -> None:
-        """Joins one edge to two places of a tree: each has a child then, and the edge cancels out in the checksum."""
-        edge = np.array([self._next_id()], np.uint64)
-        for batch, place in places:
-            batch.join([place], edge)
+    def link(self, places: Iterable[Place]) -> None:
+        """Notes inputs that a tuple was emitted for: in a transaction they are done together."""
+
+    def unanchored(self, _call: Sequence[Place], trace_context: Headers) -> Place:
+        """The place of a tuple without a tree; in a transaction it leaves with the inputs whose call emits it."""
+        return InputBatch(trace_context, is_tracked=False) if trace_context else NO_TREES, 0
+
+    def write(self, _pack: InputPack, indices: Sequence[int], send: Callable[[Sequence[int]], object]) -> None:
+        """Writes a record for each of some tuples of a pack; `send` is called with positions in `indices`.
+
+        In a transaction each record leaves with its input.
+        """
+        send(range(len(indices)))
+
+    def check_room(self) -> None:
+        """Raises `FailTupleError` if too much waits for the transactions of its inputs."""
+
+    def _count_links(self) -> None:
+        """Counts at each linked input that another one is open; called before inputs are settled."""
+
+    def _let_leave(self) -> None:
+        """Puts aside what does not leave the task with this flush; called after inputs are settled."""
 
     def handle_reports(self) -> None:
         """Fails the trees of tuples that were not delivered: they cannot complete, and would time out."""
@@ -259,15 +273,9 @@ class Outbox:
                 if pack.size:  # out of memory: a later flush passes on what was not taken
                     self._open[pack] = None
             return
-        columns = self._seal(pack)
+        columns = pack.seal(self._next_id)
         del self._open[pack]
         self._send_packs(pack, columns)
-
-    def _seal(self, pack: OpenPack) -> Columns:
-        unanchored = pack.unanchored
-        columns = pack.seal(self._next_id)
-        self._unanchored += unanchored
-        return columns
 
     def _taken_fails(self) -> tuple[IdColumn, Sequence[str]]:
         fails, messages = self._fails, self._fail_messages

@@ -44,7 +44,6 @@ class AsyncOperator(Operator):
     """
 
     can_expire = False
-    emits_with_ack = True
 
     def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)

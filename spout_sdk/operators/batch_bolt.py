@@ -22,12 +22,14 @@ class BatchOperator(BoltOperator):
         self.size = BatchSize()
 
     def process(self, inputs: Any) -> None:
+        self._settlement.executing = inputs
         try:
             self._bolt.execute_batch(inputs)
         except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
             self.failures.handle(inputs, error)
         else:
             self.failures.in_a_row = 0
+        self._settlement.executing = ()
 
 
 class BatchBolt(AnyBolt, ABC):

@@ -8,7 +8,7 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.context import TaskContext, TaskId
 from spout_sdk.api.needs import Needs
-from spout_sdk.api.tuples import NO_TREES, Tuple
+from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.emitter import Emitter
@@ -209,10 +209,10 @@ def places_of(anchors: Sequence[Tuple], settlement: Settlement) -> tuple[InputBa
             # A tuple has one edge in all its trees: if several anchors are in one tree, one of them gets it.
             found.setdefault(int(batch.roots[place]), (batch, place))
     if len(anchors) > 1:
-        settlement.emitted_for(anchors, found)
+        settlement.emitted_for(anchors)
     places = tuple(found.values())
     if not places:
-        return InputBatch(context, is_tracked=False) if context else NO_TREES, 0
+        return settlement.unanchored(context)
     # A tuple with several anchors has no identity, even if they are in one tree: their order may change.
     has_identity = places[0][0].is_identified
     if len(places) == 1 and places[0][0].trace_context == context and not (has_identity and len(anchors) > 1):
@@ -227,17 +227,19 @@ class BoltOperator(Operator):
         self._bolt.prepare(self._task.context, OutputCollector(self._task, self._settlement))
 
     def process(self, inputs: Any) -> None:
-        failures, execute = self.failures, self._bolt.execute
+        failures, settlement, execute = self.failures, self._settlement, self._bolt.execute
         for tuple_ in inputs:
+            settlement.executing = (tuple_,)
             try:
                 execute(tuple_)
             except BaseException as error:  # noqa: BLE001 - anything that a user's bolt raises
                 failures.handle((tuple_,), error)
                 if failures.is_paused:
                     self._defer_after(tuple_, inputs)
-                    return
+                    break
             else:
                 failures.in_a_row = 0
+        settlement.executing = ()
 
 
 class Bolt(AnyBolt, ABC):

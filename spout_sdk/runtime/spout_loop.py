@@ -13,7 +13,6 @@ from kafka_clients.loop_runner import NOT_STALLED, Stalled
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.bolts.head_task import open_sessions
 from spout_sdk.delivery.exactly_once import GUARANTEES
-from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.errors import ComponentError
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
@@ -48,17 +47,15 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         kafka = {MAX_POLL: LONGEST_EXECUTE_MS, **process.kafka} if process.chained else process.kafka
         # A new session has no open trees, so no task needs earlier outcomes.
         super().__init__(process, sink, notices, kafka, from_end=True)
-        is_transactional = isinstance(sink, TransactionalSink)
         # With exactly once, a spout without chained bolts has only acks to follow.
         guarantee = process.topology.manifest.guarantee
-        if guarantee == "exactly_once" and not is_transactional:
+        if guarantee == "exactly_once" and not self._environment.is_transactional:
             guarantee = "at_least_once"
         parts = (sink, self._reader, self.tasks, process.counters)
         self._guarantee = GUARANTEES[guarantee](self._component, *parts, clock=process.clock)
         self._environment = replace(
             self._environment,
             open_source=lambda: KafkaSource(process.kafka, self._group, self._reader),
-            is_transactional=is_transactional,
         )
         self._work = Stall(process.topology.longest_silence(process.component))
         self._undone = "no outcome of its open trees has come"

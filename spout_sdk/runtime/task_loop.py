@@ -68,6 +68,7 @@ class ComponentProcess:
             kafka=kafka,
             wall_ms=self.wall_ms,
             chained=self.chained,
+            is_transactional=isinstance(sink, TransactionalSink),
             published=self.published,
         )
 

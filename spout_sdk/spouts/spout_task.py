@@ -76,7 +76,7 @@ class SpoutTask(HeadTask, Task):
         self._add_chained(self.plans)
         if self.steps and manifest.acking:
             self.outbox.trees = ChainedTrees(
-                *(self.outbox.acked, self.next_id, self._clock, lambda: self.unanchored),
+                *(self.outbox.acked, self.next_id, self._clock),
                 is_transactional=environment.is_transactional,
             )
         self._ended_trees = 0  # in the chain, with transactions
@@ -228,11 +228,6 @@ class SpoutTask(HeadTask, Task):
         self.source.messages.committed()
         ended, self._uncommitted = self._uncommitted, []
         self._ack(ended)
-
-    @property
-    def is_repeatable(self) -> bool:
-        trees = self.outbox.trees
-        return (trees is None or trees.is_repeatable) and not self.has_untracked
 
     @property
     def busy_since(self) -> float | None:

@@ -63,9 +63,9 @@ def send_held(held: list[HeldRecord], task: Task, settlement: Settlement) -> Non
         FailTupleError: if a record is refused; the others are sent. A retry in the task would change the state again.
     """
     sink: Any = task.environment.sink
+    settlement.writes_at_once = True
     failure = ""
     for topic, *record in held:
-        settlement.written += 1
         try:
             refused = sink.produce(topic, *record)
         except (TypeError, ValueError, OverflowError) as error:  # of a part that is neither text nor bytes

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
+from spout_sdk.bolts.head_task import HeadTask
 from spout_sdk.bolts.settlement import Settlement
-from spout_sdk.delivery.exactly_once import ExactlyOnce
 from spout_sdk.emitting.chained_trees import ChainedTrees
 from spout_sdk.emitting.outbox import Outbox
 from tests.mutants.patches import fixed, mutant, register, replaces
@@ -18,17 +18,10 @@ _EFFECTS: Final = "tests/unit/sdk/chains/test_chain_effects.py"
 @mutant("chains", _BOLTS)
 @replaces(Outbox, "flush")
 def an_input_is_done_before_its_tuples_are_passed_on(original: Any, outbox: Outbox) -> Any:
-    for step in reversed(outbox.steps):
-        step.settle()
+    for each in outbox.settlements:
+        each.count()
+        each.settle()
     original(outbox)
-
-
-@mutant("chains", _BOLTS)
-@replaces(Outbox, "flush")
-def an_input_is_done_before_those_made_of_it_are_counted(original: Any, outbox: Outbox) -> Any:
-    steps, outbox.steps = outbox.steps, outbox.steps[::-1]
-    original(outbox)
-    outbox.steps = steps
 
 
 @mutant("chains", _SPOUTS)
@@ -47,10 +40,13 @@ register(
         _SPOUTS: {
             "chains: the fail of a chained tuple lets its tree complete": fixed(Settlement, "_keep_open"),
         },
-        f"{_EFFECTS}::test_an_effect_without_an_anchor_is_not_committed_before_an_input_that_may_have_had_it": {
-            "chains: a transaction ends although a message has had half of its effect": fixed(
-                ExactlyOnce, "_is_whole", True
+        f"{_EFFECTS}::test_a_tuple_without_a_tree_that_waits_in_a_chain_is_not_lost": {
+            "chains: a transaction ends although a tuple waits in a chain that is not read again": fixed(
+                HeadTask, "can_commit", True
             ),
+        },
+        f"{_EFFECTS}::test_a_state_whose_chain_is_open_counts_each_input_once": {
+            "chains: a transaction ends although a state would be changed again": fixed(Settlement, "can_commit", True),
         },
     }
 )

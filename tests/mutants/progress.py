@@ -5,17 +5,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spout_sdk.api.tuples import InputPack
-from spout_sdk.bolts.settlement import Settlement
+from spout_sdk.emitting import transactional_outbox
 from spout_sdk.emitting.ack_log import AckLog
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.outbox import Outbox
+from spout_sdk.emitting.transactional_outbox import TransactionalOutbox
 from spout_sdk.kafka_spout.outcomes import OutcomeWriter
 from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.state.applied import DONE_PREFIX, Applied
 from spout_sdk.state.restore import Restorer
 from spout_sdk.state.stores import Store
 from tests.mutants.patches import fixed, mutant, register, replaces, wrapped
-from tuple_tree.input_batch import InputBatch
 from tuple_tree.offsets import OffsetManager
 from tuple_tree.outcome_records import OutcomesOf
 from tuple_tree.source_partition import OwnedPartition
@@ -137,14 +137,26 @@ register(
         f"{_SDK}/test_async_bolt.py::test_inputs_are_settled_as_they_end_and_are_in_the_committed_set": {
             "commits: tuples of open records are left out of the set": fixed(InputOffsets, "note_tuples", {}),
         },
-        f"{_OPEN}::test_a_transaction_waits_for_an_open_input_that_has_emitted": {
-            "transactions: a transaction leaves an input open that has emitted": fixed(
-                InputBatch, "has_children", False
+        f"{_OPEN}::test_what_is_emitted_for_an_open_input_leaves_when_it_is_done": {
+            "transactions: a tuple leaves before its input is done": fixed(transactional_outbox, "_has_open", False),
+            "transactions: a tuple without an anchor leaves before the input whose call has emitted it": wrapped(
+                TransactionalOutbox,
+                "unanchored",
+                lambda original, outbox, _call, trace_context: original(outbox, (), trace_context),
             ),
-            "transactions: what is sent without an anchor is no effect": fixed(Outbox, "unanchored", 0),
         },
-        f"{_OPEN}::test_what_is_emitted_for_several_inputs_is_an_effect_of_each": {
-            "transactions: what is emitted for several inputs is an effect of one": fixed(Settlement, "emitted_for"),
+        f"{_SDK}/test_steps.py::test_answers_of_a_step_leave_with_the_input_of_its_task": {
+            "transactions: a record leaves before its input is done": wrapped(
+                TransactionalOutbox, "write", lambda _original, outbox, *record: Outbox.write(outbox, *record)
+            ),
+        },
+        f"{_OPEN}::test_inputs_that_a_tuple_is_emitted_for_are_done_together": {
+            "transactions: a tuple leaves with one of its inputs": fixed(TransactionalOutbox, "link"),
+        },
+        f"{_SDK}/test_tangled_trees.py::test_a_tree_completes_when_all_of_it_is_sent_and_acked": {
+            "transactions: an input is done before a tuple leaves that is anchored to another one as well": fixed(
+                TransactionalOutbox, "_count_links"
+            ),
         },
         f"{_SDK}/state/test_histories.py::test_each_tuple_changes_the_state_once": {
             "state: what is known to be done is not part of it": wrapped(

@@ -178,7 +178,8 @@ class Bench:
         self.holds_back = holds_back
 
     def bolt(self, name: str, task: int = 0) -> BoltTask:
-        made = BoltTask(self.topology, name, task, self.environment)
+        is_transactional = self.topology.manifest.guarantee_of(name) == "exactly_once"
+        made = BoltTask(self.topology, name, task, replace(self.environment, is_transactional=is_transactional))
         made.open_session()
         made.prepare()
         self.sink.holds_back = self.holds_back

@@ -50,12 +50,16 @@ class World:
         failed: trees of inputs that have failed.
         endless: trees that fail, or that a part of an emit is missing in.
         dead: trees with a dead letter.
+        guarantee: of the topology.
+        has_untracked: whether some tuples have no tree.
     """
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.numbers = count()
         self.left = 0  # messages that the spout has to emit
+        self.guarantee: Any = self.chance.choice(("at_least_once", "exactly_once"))
+        self.has_untracked = True
         self.traces = self.chance.choice((1, 4))  # how many it emits tuples of
         self.on_exception: Any = self.chance.choice(("fail", "dead_letter"))  # of a `Basic`
         self.roots: dict[int, frozenset[int]] = {}
@@ -160,6 +164,8 @@ class Tangling:
         self.held.append(tuple_)
         for _ in range(chance.choice((0, 1, 1, 2))):
             anchors = chance.sample(self.held, min(len(self.held), chance.choice((0, 1, 1, 2, 4))))
+            if not (anchors or Here.world.has_untracked):
+                continue
             self.emit(anchors)
         if chance.random() < 0.02 and self.done:
             self.emit_too_late(chance.choice(self.done))
@@ -263,7 +269,10 @@ class Source(Spout):
         values, stream = world.values(())
         number = int(values[0])
         traces: list[Any] = [[], [], [("traceparent", b"00-1")], [("traceparent", b"00-2")]]
-        context, message_id = chance.choice(traces[: world.traces]), None if chance.random() < 0.2 else number
+        context, message_id = (
+            chance.choice(traces[: world.traces]),
+            None if chance.random() < 0.2 and world.has_untracked else number,
+        )
         try:
             self.collector.emit(values, message_id=message_id, stream=stream, trace_context=context)
         except Exception:  # noqa: BLE001 - as some spouts do

@@ -65,7 +65,7 @@ def test_values_that_change_after_an_emit_are_sent_as_they_were() -> None:
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_inputs_are_settled_as_they_end_and_are_in_the_committed_set(guarantee: Guarantee) -> None:
-    """Open inputs have had no effect, so a transaction may end; the next owner executes these only."""
+    """The next owner executes open inputs only."""
     with running(Four, guarantee) as rig:
         rig.record("a", "a")
         rig.record("a")

@@ -163,19 +163,31 @@ def test_tuples_of_an_open_record_are_committed_however_seldom_a_process_ticks(s
     assert Commit.of(task.committed) == Commit.of(DoneSet(0, tuples={0: [(0, 1)]}))
 
 
-def test_a_transaction_waits_for_an_open_input_that_has_emitted() -> None:
-    bench, task, bolt = rig(Collects, guarantee="exactly_once")
-    for root in range(3):
-        pack(bench, {root: "a"})
+class Eager(Collects):
+    """Emits for an input at once, and without an anchor for another one, and holds both."""
+
+    def execute(self, tuple_: Tuple) -> None:
+        if tuple_["line"] in ("anchored", "alone"):
+            self.collector.emit(("child",), anchors=tuple_ if tuple_["line"] == "anchored" else ())
+        super().execute(tuple_)
+
+
+@pytest.mark.parametrize("line", ["anchored", "alone"])
+def test_what_is_emitted_for_an_open_input_leaves_when_it_is_done(line: str) -> None:
+    bench, task, bolt = rig(Eager, guarantee="exactly_once")
+    for root, each in enumerate(("a", line, "a"), 1):
+        pack(bench, {root: each})
     task.flush()
-    bolt.collector.emit(("child",), anchors=bolt.held[1])
-    assert (done(task), outputs(bench)) == (Commit(0, ""), 0)
-    bolt.collector.ack(bolt.held[1])
-    assert (done(task), outputs(bench)) == (Commit.of(DoneSet(0, [(1, 2)])), 1)
-    bolt.collector.emit(("alone",), anchors=())
-    assert (task.committable, outputs(bench)) == (0, 1), "it may have been emitted for an input that is open"
-    bolt.collector.ack_all([bolt.held[0], bolt.held[2]])
-    assert (task.committable, outputs(bench)) == (3, 2)
+    first, second, third = bolt.held
+    bolt.collector.ack(third)
+    assert (done(task), outputs(bench)) == (Commit.of(DoneSet(0, [(2, 3)])), 0), "others are committed"
+    bolt.collector.emit(("outside of a call",), anchors=())
+    assert (done(task), outputs(bench)) == (Commit.of(DoneSet(0, [(2, 3)])), 1)
+    bolt.collector.emit(("another child",), anchors=second)
+    bolt.collector.ack(second)
+    assert (done(task), outputs(bench)) == (Commit.of(DoneSet(0, [(1, 3)])), 3)
+    bolt.collector.fail(first, "no")
+    assert (task.committable, outputs(bench)) == (3, 3)
 
 
 class Writes(Collects):
@@ -186,7 +198,7 @@ class Writes(Collects):
 
 
 @pytest.mark.parametrize("on_exception", ["fail", "dead_letter"])
-def test_a_record_is_an_effect_of_the_input_that_it_is_written_for(on_exception: str) -> None:
+def test_a_record_leaves_with_the_input_that_it_is_written_for(on_exception: str) -> None:
     bench, task, _ = rig(Writes, guarantee="exactly_once", on_exception=on_exception)
     pack(bench, {1: "a"})
     pack(bench, {2: "raise"})
@@ -196,25 +208,43 @@ def test_a_record_is_an_effect_of_the_input_that_it_is_written_for(on_exception:
     assert dead_letters(bench) == (on_exception != "fail")
 
 
-@pytest.mark.parametrize("shares", ["a tree", "no tree"])
-def test_what_is_emitted_for_several_inputs_is_an_effect_of_each(shares: str) -> None:
+@pytest.mark.parametrize("shares", ["a tree", "trees", "no tree"])
+def test_inputs_that_a_tuple_is_emitted_for_are_done_together(shares: str) -> None:
     bench, task, bolt = rig(Collects, guarantee="exactly_once")
-    roots: list[dict[int, int]] = [{7: 1}, {7: 2} if shares == "a tree" else {}, {8: 4}]
+    roots: list[dict[int, int]] = [{7: 1}, {"a tree": {7: 2}, "trees": {9: 2}, "no tree": {}}[shares], {8: 4}]
     for each in roots:
         bench.record("split", ("a",), each, task=1)
     task.flush()
-    first, second, other = bolt.held
+    first, second, third = bolt.held
     bolt.collector.emit(("joined",), anchors=(first, second))
     bolt.collector.ack(first)
-    assert (task.committable, outputs(bench)) == (0, 0)
+    assert (task.committable, outputs(bench)) == ((1, 1) if shares == "no tree" else (0, 0))
+    bolt.collector.emit(("joined",), anchors=(second, third))
     bolt.collector.ack(second)
-    if shares == "no tree":
-        bolt.collector.ack(other)  # as any other may have been the reason
-    assert (task.committable, outputs(bench)) == ((2, 1) if shares == "a tree" else (3, 1))
+    bolt.collector.ack(third)
+    assert (task.committable, outputs(bench)) == (3, 2)
     emitted = 0
     for sent in bench.sink.to(".count"):
         emitted ^= sent.edges.get(7, 0)
     assert bench.sink.checksums()[7] == emitted ^ (3 if shares == "a tree" else 1)
+
+
+def test_an_input_that_emits_more_than_may_wait_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Floods(ByHand):
+        streams = Collects.streams
+
+        def execute(self, tuple_: Tuple) -> None:
+            for _ in range(5_000 if tuple_["line"] == "flood" else 3):
+                self.collector.emit(("child",), anchors=tuple_)
+            self.collector.ack(tuple_)
+
+    monkeypatch.setattr("spout_sdk.emitting.transactional_outbox.MOST_WAITING", 3_000)
+    bench, task, _ = rig(Floods, guarantee="exactly_once")
+    for root, line in enumerate(("flood", "a", "a"), 1):
+        pack(bench, {root: line})
+    assert task.committable == 3
+    assert "3,000 tuples and records of open inputs wait" in bench.sink.failed()[1]
+    assert outputs(bench) < 5_000
 
 
 def test_a_failure_of_an_input_that_has_expired_has_no_effect() -> None:

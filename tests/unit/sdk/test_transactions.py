@@ -1,12 +1,9 @@
-"""Transactions of a process: what they commit, and when they may leave inputs open."""
+"""Transactions of a process: what they commit, and for how long they may wait."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spout_sdk import OpenInputsError
 from spout_sdk.bolts.bolt_task import BoltTask
@@ -19,7 +16,7 @@ from tuple_tree.done_sets import DoneSet
 
 
 class Task:
-    is_repeatable = property(lambda self: self.inputs.is_repeatable)
+    can_commit = True
     progress_key = BoltTask.progress_key
     open_inputs = property(lambda self: self.inputs.open_count)
     committable = property(lambda self: self.inputs.committable)
@@ -63,15 +60,15 @@ class Process:
         self.place_in_group = "generation 2"
         return [TopicPartition("t.tuples.b", each, 17) for each in partitions]
 
-    def assigned(self, partition: int, emitted: Callable[[], int] = lambda: 0) -> InputOffsets:
-        task: Any = Task(partition, InputOffsets(emitted))
+    def assigned(self, partition: int) -> InputOffsets:
+        task: Any = Task(partition, InputOffsets())
         self.guarantee.open({partition: task})
         self.tasks[partition] = task
         return task.inputs  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("has_lost_a_task", [False, True])
-def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: bool) -> None:
+def test_a_transaction_waits_for_at_most_half_of_its_timeout(has_lost_a_task: bool) -> None:
     process = Process()
     guarantee = process.guarantee
     if has_lost_a_task:
@@ -83,8 +80,8 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
         guarantee.drop([0])
         guarantee.flush(1.05)
     guarantee.tick(99.0)
-    # A bolt has emitted while it holds an input.
-    opened(process.assigned(1, lambda: process.emitted), open_pack(0))
+    opened(process.assigned(1), open_pack(0))
+    process.tasks[1].can_commit = False
     process.emitted += 1
     guarantee.tick(100.0)
     guarantee.flush(103.9)
@@ -95,7 +92,7 @@ def test_an_input_is_held_back_for_at_most_half_of_the_timeout(has_lost_a_task: 
 def test_tuples_of_an_early_tick_are_fenced_by_the_group() -> None:
     """A transaction without offsets is not fenced: a process that has left the group could still commit it."""
     process = Process()
-    process.assigned(3, lambda: process.emitted)
+    process.assigned(3)
     process.emitted += 1
     process.guarantee.tick(100.0)
     process.guarantee.flush(101.0)
@@ -115,26 +112,3 @@ def test_an_input_that_is_done_while_another_is_begun_is_committed() -> None:
     process.guarantee.flush(102.0)
     metadata = ["", Commit.of(DoneSet(0, [(1, 2)])).metadata]
     assert process.committed == [([(3, 0, each)], "generation 1") for each in metadata]
-
-
-@given(st.lists(st.sampled_from(["read", "send", "settle", "settle-last", "check"]), max_size=60))
-def test_what_is_sent_without_an_anchor_may_be_an_effect_of_each_open_input(actions: list[str]) -> None:
-    sent = reads = 0
-    inputs = InputOffsets(lambda: sent)
-    sent_at: dict[int, int] = {}  # offset of an open record → what was sent before it
-    for action in actions:
-        if action == "read":
-            opened(inputs, open_pack(reads))
-            sent_at[reads] = sent
-            reads += 1
-        elif action == "send":
-            sent += 1
-        elif action == "check":
-            assert inputs.is_repeatable == (set(sent_at.values()) <= {sent})
-        elif sent_at:
-            offset = min(sent_at) if action == "settle" else max(sent_at)
-            del sent_at[offset]
-            inputs.settle([open_pack(offset)])
-    assert inputs.is_repeatable == (set(sent_at.values()) <= {sent})
-    if reads:
-        assert inputs.committable == min(sent_at, default=reads)

@@ -33,8 +33,12 @@ def _check(seed: int) -> None:
                 for place, edge in zip(places, edges, strict=True):
                     children[place] ^= edge
             case 3 if places:
-                some = list(dict.fromkeys(places))
-                assert batch.part_children(some).tolist() == [children.pop(place, 0) for place in some]
+                some = [place for place in dict.fromkeys(places) if not inputs[place][1]]
+                edges = [chance.getrandbits(64) for _ in some]
+                vals = batch.begin_open(some, column(edges)).tolist()
+                assert vals == [edge ^ children[place] for place, edge in zip(some, edges, strict=True)]
+                for place, val in zip(some, vals, strict=True):
+                    inputs[place] = inputs[place][0], val
         assert list(zip(batch.roots.tolist(), batch.edges.tolist(), strict=True)) == inputs
         vals = [edge ^ children[place] for place, (_, edge) in enumerate(inputs)]
         assert (batch.size, batch.vals(range(len(inputs))).tolist()) == (len(inputs), vals)

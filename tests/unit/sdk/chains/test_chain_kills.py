@@ -52,11 +52,25 @@ class Holding(ByHand):
             self.held.append(tuple_)
         while self.held and (tuple_.is_tick or self.may_go()):
             held = self.held.pop()
-            self.collector.emit((int(held.values[0]), *held.values[1:]), anchors=held)
+            self.emit(held, held)
             self.collector.ack(held)
+
+    def emit(self, tuple_: Tuple, *anchors: Tuple) -> None:
+        self.collector.emit((int(tuple_.values[0]), *tuple_.values[1:]), anchors=anchors)
 
     def may_go(self) -> bool:
         return Here.chance.random() < 0.5
+
+
+class Early(Holding):
+    """Emits for a tuple, and perhaps for another one, before it holds it."""
+
+    def execute(self, tuple_: Tuple) -> None:
+        if not tuple_.is_tick:
+            self.emit(tuple_, tuple_, *(self.held[-1:] if Here.chance.random() < 0.3 else ()))
+            self.held.append(tuple_)
+        while self.held and (tuple_.is_tick or self.may_go()):
+            self.collector.ack(self.held.pop(Here.chance.randrange(len(self.held))))
 
 
 SPLIT, PASS = kinds(split, PART).basic, kinds(pass_on, PART)
@@ -70,7 +84,7 @@ def topology(guarantee: Guarantee) -> Any:
     builder.set_bolt("split", SPLIT, **options).local_grouping("messages")  # type: ignore[arg-type]
     source, joins = "split", 0
     for number in range(chance.randrange(4)):
-        name, kind = f"step-{number}", chance.choice((PASS.basic, Holding, PASS.coroutines))
+        name, kind = f"step-{number}", chance.choice((PASS.basic, Holding, Early, PASS.coroutines))
         bolt = builder.set_bolt(name, kind, tasks=1, **options)  # type: ignore[arg-type]
         if chance.random() < 0.8 or joins:
             bolt.local_grouping(source)
