@@ -160,7 +160,7 @@ class SourceMessages:
         """Messages are done: nothing is kept of them."""
         column = np.array(keys, np.int64)
         numbers, offsets = column // MAX_OFFSET, column % MAX_OFFSET
-        for number in np.unique(numbers).tolist():
+        for number in sorted({*numbers.tolist()}):
             for message in self._numbered[number].done(offsets[numbers == number].tolist()):
                 self._close(message)
                 if self._most_failed is not None and self._most_failed[1] is message:
