@@ -6,7 +6,7 @@
   tuples at once; `running_call`: the call that has not returned; `input_rows`: rows of a record.
 - `execute_failures`: handles calls that raise; `retries`: tuples that are executed again; `pause`: the pause of a task
   whose calls all raise.
-- `settlement`: acks, fails and dead letters of inputs; `written_records`: delivery reports of what is written for them;
-  `unread_record`: a record that may be of another version.
+- `settlement`: acks, fails and dead letters of inputs; `ack_times`: how long acks take; `written_records`: records that
+  are written for inputs; `unread_record`: a record that may be of another version.
 - `answers`: the records of answers.
 """

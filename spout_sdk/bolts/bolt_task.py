@@ -55,10 +55,7 @@ class BoltTask(HeadTask):
     def read(self, record: Record) -> int:
         """Reads a record, and returns how many of its tuples are not done; these wait until `run`."""
         read = (self._reader.read_columns if self.first.operator.takes_columns else self._reader.read)(record)
-        if read is None:
-            return 0
-        self.first.add(read)
-        return len(read)
+        return 0 if read is None else self.first.add(read)
 
     def tick(self, now: float) -> None:
         """Flushes data that has lingered, expires inputs, and executes a tick tuple if one is due."""

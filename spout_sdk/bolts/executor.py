@@ -84,9 +84,9 @@ class Executor:
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures end the task.
         """
-        count, load, clock = len(inputs), self._load, self._clock
         if isinstance(inputs, InputRows):
             inputs = inputs.tuples()
+        count, load, clock = len(inputs), self._load, self._clock
         self._counters.executed += count
         load.executed += count
         self._untimed -= count
@@ -94,7 +94,7 @@ class Executor:
         began = clock()
         if is_timed:
             self._untimed = SAMPLE - count
-            self._settlement.start_timing(*first_of(inputs), began)
+            self._settlement.times.start(*first_of(inputs), began)
         self._running = began, inputs
         try:
             self.operator.process(inputs)

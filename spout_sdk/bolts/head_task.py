@@ -229,7 +229,7 @@ class HeadTask(ABC):
         """Sends everything that is buffered, tuples before the acks of their inputs."""
         self._since = None
         for step in self.steps:
-            step.settlement.handle_written()
+            step.settlement.writes.handle()
         self.outbox.flush()
 
     def wait(self, seconds: float) -> None:

@@ -3,6 +3,7 @@
 Each kind of bolt names its operator in its `needs`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.task import Task
 
 
-class Operator:
+class Operator(ABC):
     """Calls a bolt with inputs, and handles what it raises.
 
     Attributes:
@@ -51,12 +52,12 @@ class Operator:
         """Calls the bolt's `prepare`."""
         self._bolt.prepare(self._task.context)
 
+    @abstractmethod
     def process(self, inputs: Any) -> None:
         """Calls the bolt with inputs of one record; raises `ComponentError` if the bolt raised, and that ends the task.
 
         With `takes_several` the inputs are for one call.
         """
-        raise NotImplementedError
 
     def tick(self, now: float) -> None:  # noqa: ARG002 - for operators that work between calls
         """Processes a tick tuple, which does not count as a call that returned or raised."""

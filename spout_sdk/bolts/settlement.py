@@ -1,4 +1,4 @@
-"""The settlement of a step's inputs: acks, fails and dead letters, and what inputs wait for after their ack.
+"""The settlement of a step's inputs: acks, fails and dead letters; which inputs wait after their ack, and for what.
 
 An input is done when it is acked or failed, and nothing is open that was made of it: no tuple in a step behind, and no
 record that is not delivered. What is open is counted at the input that the task has read (`InputBatch.count_open`), and
@@ -6,7 +6,7 @@ looked at by each flush. In a transaction an input is counted as well, from the 
 ack or fail; what was made of it waits meanwhile (`TransactionalOutbox`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import compress, groupby
 from typing import Any, Final, NamedTuple
@@ -15,25 +15,24 @@ import numpy as np
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import ACKED, DONE, FAILED, NO_OFFSET, InputPack, Tuple
-from spout_sdk.bolts.answers import answer_payload, answer_records
+from spout_sdk.bolts.ack_times import AckTimes
 from spout_sdk.bolts.input_rows import ArrowInput
 from spout_sdk.bolts.retries import Retries
-from spout_sdk.bolts.written_records import DeliveryReports, Undelivered, Written
+from spout_sdk.bolts.written_records import RecordWrites
 from spout_sdk.emitting.open_inputs import OpenInputs
 from spout_sdk.emitting.task import Task
-from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError, is_refused
+from spout_sdk.errors import TupleAlreadyDoneError
 from spout_sdk.records import Headers
 from tuple_tree.anchors import Rows
 from tuple_tree.chained_batch import ChainedBatch
 from tuple_tree.errors import WireError, describe, text_of
 from tuple_tree.identities import NO_POSITION
-from tuple_tree.input_batch import InputBatch, PlacedRuns
+from tuple_tree.input_batch import InputBatch
 from tuple_tree.messages import FailReason
 
 logger = get_logger("spout_sdk.bolt")
 
 _FIRST: Final = (0,)
-_TIMED: Final = 1_000  # tuples that are timed at once, at most: a bolt may never ack some
 
 
 class Noted(NamedTuple):
@@ -51,6 +50,8 @@ class Settlement:
 
     Attributes:
         retries: inputs that wait to be executed again.
+        writes: records that are written for inputs.
+        times: how long it takes until inputs are acked.
         executing: the inputs of the call that runs, if what it emits may have no anchors.
         writes_at_once: whether the bolt has written records that leave before their inputs are done.
     """
@@ -59,24 +60,18 @@ class Settlement:
         self._component, self._task = task.context.component, task.context.task
         self._hooks, self._run_hooks = task.context.hooks, task.run_hooks
         self._counters = task.environment.counters
-        self._clock = task.environment.clock
-        self._sink = task.environment.sink
         self._outbox, self._is_transactional = task.outbox, task.outbox.is_transactional
         self._inputs = inputs
         self._dead_letters = task.dead_letters
-        self._manifest = task.topology.manifest
-        self._is_tracked = self._manifest.acking
-        self._has_state = getattr(self._manifest.component(self._component), "state", None) is not None
-        self._timed: dict[InputPack, tuple[int, float]] = {}  # one tuple of each: its index, and when it began
+        self._has_state = getattr(task.topology.manifest.component(self._component), "state", None) is not None
         self._noted: list[Noted] = []  # acked or failed since the last `settle`
         self._last: InputPack | None = None  # the pack of the last of these, if its tuples were noted one by one
         self._last_rows: list[int] = []
         self._waiting: dict[InputBatch, list[Noted]] = {}  # acked or failed before, and something is open
-        self._reports = DeliveryReports()
-        self._to_ack: dict[Tuple, None] = {}  # tuples that records were written for
-        self._held, self._released = PlacedRuns(), PlacedRuns()  # places of tuples with a record; and with a report
         self.executing: Sequence[Tuple] = ()
         self.writes_at_once = False
+        self.times = AckTimes(task.environment.clock, self._counters.process_latency)
+        self.writes = RecordWrites(task, self)
         self.retries = Retries(task, self)
 
     def ack(self, tuple_: Tuple) -> None:
@@ -98,8 +93,8 @@ class Settlement:
         else:
             self._note(pack, index)
         self._counters.acked += 1
-        if self._timed:
-            self._time(pack, (index,))
+        if self.times:
+            self.times.acked(pack, (index,))
         if self._hooks:
             self._run_hooks(lambda hook: hook.bolt_ack(tuple_))
 
@@ -111,8 +106,8 @@ class Settlement:
         if pack.size == 1:
             pack.settled[0] = ACKED
             self._counters.acked += 1
-            if self._timed:
-                self._time(pack, _FIRST)
+            if self.times:
+                self.times.acked(pack, _FIRST)
             self._last = None
             self._noted.append(Noted(pack, _FIRST))
         else:
@@ -120,12 +115,12 @@ class Settlement:
             rows: Sequence[int] = range(first, behind)
             if len(rows) != len(tuples):
                 rows = [tuple_.index for tuple_ in tuples]
-            self._ack_rows(pack, rows)
+            self.ack_indices(pack, rows)
         for tuple_ in tuples if self._hooks else ():
             self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
 
     def ack_rows(self, input_: ArrowInput, rows: Rows) -> None:
-        self._ack_rows(input_.pack, input_.indices[rows])
+        self.ack_indices(input_.pack, input_.indices[rows])
 
     def fail(self, tuple_: Tuple, message: str | BaseException) -> None:
         """Fails the trees of a tuple.
@@ -134,7 +129,7 @@ class Settlement:
             TupleAlreadyDoneError: if it was acked or failed before.
         """
         if self._is_open(tuple_, "fail"):
-            self._fail(tuple_, as_text(message))
+            self.fail_late(tuple_, as_text(message))
 
     def reject(self, tuple_: Tuple, error: WireError) -> None:
         """Makes a dead letter of a tuple that cannot be read, and fails its trees: they cannot complete."""
@@ -153,7 +148,7 @@ class Settlement:
         Its trees are marked: their messages end as dead letters.
         """
         pack = tuple_.pack
-        letter = self._expect(pack, (tuple_.index,), self._dead_letters.topic, {tuple_.index: tuple_})
+        letter = self.writes.expect(pack, (tuple_.index,), self._dead_letters.topic, {tuple_.index: tuple_})
 
         def send(_: Any) -> None:
             places = ((pack.batch, place) for place in pack.places(tuple_.index))
@@ -161,7 +156,7 @@ class Settlement:
             self._dead_letters.send_tuple(tuple_, error, partial(letter.report, 0, None, None))
 
         self._outbox.write(pack, (tuple_.index,), send)
-        self._to_ack[tuple_] = None
+        self.writes.ack_later(tuple_)
 
     def retry(self, tuple_: Tuple, message: str | BaseException, delay: float | None = None, rows: Any = None) -> None:
         """Has a tuple executed again later.
@@ -174,80 +169,8 @@ class Settlement:
 
     def withdraw(self, tuple_: Tuple) -> None:
         """A tuple will be executed again: records of the execution before do not ack it."""
-        self._forget_timed(tuple_)
-        self._to_ack.pop(tuple_, None)
-
-    def write(
-        self,
-        tuple_: Tuple,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        headers: Sequence[tuple[str, str | bytes | None]],
-        partition: int,
-    ) -> None:
-        """Writes a record for a tuple, which is acked by the next flush, and done when the record is delivered.
-
-        Raises:
-            TupleAlreadyDoneError: if it was acked or failed before.
-            FailTupleError: if too many records wait for their transaction.
-        """
-        if tuple_.settled:
-            raise self.too_late("write a record for", tuple_)
-        self._outbox.check_room()
-        pack, index = tuple_.pack, tuple_.index
-        written = Written(self._reports, pack, (index,), topic, {index: tuple_})
-        record = topic, partition, key, value, list(headers), partial(written.report, 0)
-        self._outbox.write(pack, (index,), lambda _: self._send(*record))
-        self._hold(pack, (index,))
-        self._to_ack[tuple_] = None
-
-    def answer(self, tuple_: Tuple, value: Any) -> None:
-        """Writes an answer for each tree of a tuple, as `write` does.
-
-        Raises:
-            TopologyError: if the bolt does not declare that it answers.
-            TypeError: if the value is not JSON.
-            ValueError: if the value contains NaN or an infinity.
-            TupleAlreadyDoneError: if the tuple was acked or failed before.
-        """
-        self.write_answer(tuple_, answer_payload(self._manifest, self._component, value))
-
-    def write_answer(self, tuple_: Tuple, payload: bytes) -> None:
-        """Writes the payload of an answer for each tree of a tuple."""
-        for record in answer_records(self._manifest, tuple_.roots, payload):
-            self.write(tuple_, *record)
-
-    def write_all(
-        self,
-        pack: InputPack,
-        indices: Sequence[int],
-        topic: str,
-        keys: Sequence[bytes | None] | None,
-        values: Sequence[bytes | None],
-        headers: Sequence[Headers] | None = None,
-        *,
-        tuples: Iterable[Tuple] = (),
-    ) -> None:
-        """Writes one record for each of some tuples of a pack, and acks them; each is done when that is delivered.
-
-        Args:
-            indices: the index of each tuple in the pack.
-            keys: the key of each record; None if no record has a key.
-            headers: the headers of each record; None if no record has headers.
-            tuples: the tuples of the pack, for hooks.
-        """
-        wanted = set(indices) if self._hooks else ()
-        known = {each.index: each for each in tuples if each.index in wanted} if wanted else {}
-        written = self._expect(pack, indices, topic, known)
-        self._outbox.write(pack, indices, partial(self._send_all, written, (keys, values, headers)))
-        self._ack_rows(pack, indices)
-        for tuple_ in known.values():
-            self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_ack(tuple_))  # type: ignore[misc]
-
-    def received(self, pack: InputPack) -> None:
-        """Opens a pack that the step before has emitted."""
-        self._inputs.open(pack)
+        self.times.forget(tuple_)
+        self.writes.withdraw(tuple_)
 
     def emitted_for(self, anchors: Sequence[Tuple]) -> None:
         """Notes the anchors of a tuple: in a transaction they are settled together, and the tuple leaves with them."""
@@ -277,7 +200,7 @@ class Settlement:
                 self._keep_open(pack, index)
                 pack.settled[index] = FAILED
                 self._note(pack, index)
-        self._timed = {pack: timed for pack, timed in self._timed.items() if not pack.has_expired}
+        self.times.forget_expired()
 
     def is_open(self, offset: int) -> bool:
         """Whether the record at an offset was read, and is not done."""
@@ -289,44 +212,21 @@ class Settlement:
         self._fail_trees(tuple_, f"{self._component}: {error}")
         return error
 
-    def start_timing(self, pack: InputPack, index: int, began: float) -> None:
-        """Measures how long it takes until a tuple is acked, if no other of its pack is measured."""
-        if len(self._timed) < _TIMED:
-            self._timed.setdefault(pack, (index, began))
-
-    def _time(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
-        index, began = self._timed.get(pack, (-1, 0.0))
-        if index in rows:
-            self._counters.process_latency.record(self._clock() - began)
-            del self._timed[pack]
-
-    def _forget_timed(self, tuple_: Tuple) -> None:
-        if self._timed and self._timed.get(tuple_.pack, (-1,))[0] == tuple_.index:
-            del self._timed[tuple_.pack]
-
     @property
     def has_noted(self) -> bool:
         """Whether there is anything for `settle`."""
-        return bool(self._noted or self._to_ack or self._reports.ended or self._released.runs)
+        return bool(self._noted) or not self.writes.is_empty
 
-    def handle_written(self) -> None:
-        """Acks tuples that records were written for, and handles delivery reports: between two calls of bolts."""
-        reported = self._reports.take(self._not_written)
-        to_ack, self._to_ack = self._to_ack, {}
-        for tuple_ in to_ack:
-            if not tuple_.settled:
-                self.ack(tuple_)
-        for pack, indices in reported:
-            self._release(pack, indices)
+    def received(self, pack: InputPack) -> None:
+        """Opens a pack that the step before has emitted."""
+        self._inputs.open(pack)
 
     def count(self) -> None:
         """Counts what is open, at the inputs that the task has read.
 
         A flush calls it when no tuple is buffered for a step behind, and for all steps before any input is settled.
         """
-        for runs, change in ((self._held, 1), (self._released, -1)):
-            for batch, places in runs.take():
-                batch.count_open(places, change)
+        self.writes.count()
         for pack, rows in self._noted:
             if pack.is_counted:
                 pack.batch.count_open(pack.places_of(rows), -1)
@@ -364,7 +264,7 @@ class Settlement:
             # Records of one tuple each: looked at together.
             waits = batch.has_open([pack.first + int(rows[0]) for pack, rows in group])
             if waits is not None:
-                self._wait(batch, list(compress(group, waits)))
+                self._waiting.setdefault(batch, []).extend(compress(group, waits))
                 group = list(compress(group, ~waits))
             self._end_all(group)
             return
@@ -377,12 +277,9 @@ class Settlement:
             if pack.starts is not None:
                 counts = np.diff(pack.starts)[indices]
                 waits = np.bincount(np.repeat(np.arange(len(indices)), counts)[waits], minlength=len(indices)) > 0
-            self._wait(batch, [Noted(pack, indices[waits])])
+            self._waiting.setdefault(batch, []).append(Noted(pack, indices[waits]))
             if not waits.all():
                 self._end(pack, indices[~waits])
-
-    def _wait(self, batch: InputBatch, group: Sequence[Noted]) -> None:
-        self._waiting.setdefault(batch, []).extend(group)
 
     def _end_all(self, group: Iterable[Noted]) -> None:
         for pack, rows in group:
@@ -398,7 +295,7 @@ class Settlement:
             pack.settled[rows[0]] = DONE
         else:
             np.frombuffer(pack.settled, np.uint8)[rows] = DONE
-        self._close(pack, len(rows))
+        self.close(pack, len(rows))
 
     def _add_acks(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
         """Adds the places of acked tuples to the next ack batch; the trees of failed tuples have failed."""
@@ -415,10 +312,11 @@ class Settlement:
         is_acked = np.frombuffer(settled, np.uint8)[indices] == ACKED
         acked.add_all(batch, pack.places_of(indices[is_acked]))
 
-    def _ack_rows(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
+    def ack_indices(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
+        """Acks tuples of a pack that are not settled, by their indices."""
         self._counters.acked += len(rows)
-        if self._timed:
-            self._time(pack, rows)
+        if self.times:
+            self.times.acked(pack, rows)
         if isinstance(rows, range):
             pack.settled[rows.start : rows.stop] = bytes([ACKED]) * len(rows)
         else:
@@ -451,8 +349,9 @@ class Settlement:
             tuple_.pack.settled[tuple_.index] = FAILED
             self._note(tuple_.pack, tuple_.index)
 
-    def _fail(self, tuple_: Tuple, message: str) -> None:
-        self._forget_timed(tuple_)
+    def fail_late(self, tuple_: Tuple, message: str) -> None:
+        """Fails the trees of a tuple that is not done; it may be acked."""
+        self.times.forget(tuple_)
         self._counters.count_failed(FailReason.FAILED, message)
         self._fail_trees(tuple_, self._of_step(message))
         self._settle(tuple_)
@@ -475,60 +374,11 @@ class Settlement:
         is_first = self._outbox.component == self._component
         return message if is_first else f"{self._component}/{self._task}: {message}"
 
-    def _expect(self, pack: InputPack, indices: Sequence[int], topic: str, tuples: Mapping[int, Tuple]) -> Written:
-        """Counts a record for each of some tuples as open, before it is sent."""
-        self._hold(pack, indices)
-        return Written(self._reports, pack, indices, topic, tuples)
-
-    def _hold(self, pack: InputPack, indices: Sequence[int]) -> None:
-        # In a transaction a record leaves when its input is done, and is reported at once.
-        for index in () if self._is_transactional else indices:
-            if places := pack.places(index):
-                for place in places:
-                    self._held.add(pack.batch, place)
-            else:
-                pack.left += 1
-
-    def _release(self, pack: InputPack, indices: Sequence[int]) -> None:
-        for index in () if self._is_transactional else indices:
-            if places := pack.places(index):
-                for place in places:
-                    self._released.add(pack.batch, place)
-            else:
-                self._close(pack, 1)
-
-    def _send(self, topic: str, *record: Any) -> None:
-        try:
-            self._sink.send_record(topic, *record)
-        except (TypeError, ValueError, OverflowError) as error:  # of a part that is neither text nor bytes
-            if not self._is_transactional:
-                raise
-            record[-1](error, None)
-
-    def _send_all(self, written: Written, columns: Any, at: Sequence[int]) -> None:
-        report: Any = written.report
-        if len(at) < len(written.indices):
-            columns = [each and [each[place] for place in at] for each in columns]
-            report = lambda place, *outcome: written.report(at[place], *outcome)  # noqa: E731
-        keys, values, headers = columns
-        self._sink.send_records(written.topic, keys, values, headers, report)
-
-    def _close(self, pack: InputPack, tuples: int) -> None:
+    def close(self, pack: InputPack, tuples: int) -> None:
+        """Closes a pack when no more of its tuples are open."""
         pack.left -= tuples
         if not pack.left:
             self._inputs.end(pack)
-
-    def _not_written(self, undelivered: Undelivered) -> None:
-        tuple_, topic, error, message = undelivered
-        self._counters.undelivered += 1
-        failure = f"a record for topic {topic} was not delivered: {error}"
-        logger.error("%s/%d: %s", self._component, self._task, failure)
-        # An untracked input was committed before: a record of it is lost, and must not be sent twice.
-        if not tuple_.settled or (self._is_tracked and tuple_.pack.settled[tuple_.index] != FAILED):
-            self._fail(tuple_, failure)
-        if self._is_tracked and message is not None and is_refused(error):
-            # Each replay would end like this one.
-            self._outbox.acks.failure = DeliveryError("a record", message.topic(), message.partition(), error)
 
 
 def as_text(message: str | BaseException) -> str:

@@ -73,7 +73,7 @@ class Step(Task):
         self.followers: list[Step] = []
         self._queue: deque[Read] = deque()
         self._begun: Inputs = ()  # what is executed now
-        self._at = 0  # of the next one
+        self._at, self._size = 0, 0  # of the next one, and how many these are
         self._queued = 0  # inputs in the queue
         self.is_running = False
         self.failure: ComponentError | None = None
@@ -91,16 +91,17 @@ class Step(Task):
         if self.waiting >= _MOST_WAITING and not self.is_running:
             self._run_meanwhile()
 
-    def add(self, read: Read) -> None:
-        """Adds inputs, which wait until `run`."""
-        if read:
+    def add(self, read: Read) -> int:
+        """Adds inputs, which wait until `run`; returns how many."""
+        if count := len(read):
             self._queue.append(read)
-            self._queued += len(read)
+            self._queued += count
+        return count
 
     @property
     def waiting(self) -> int:
         """How many inputs are not executed; any thread may read it."""
-        return self._queued + len(self._begun) - self._at
+        return self._queued + self._size - self._at
 
     @property
     def wants(self) -> int:
@@ -121,18 +122,19 @@ class Step(Task):
         self.is_running = True
         try:
             operator, executor = self.operator, self.executor
-            while self._queue or self._at < len(self._begun):
+            while self._queue or self._at < self._size:
                 if operator.is_busy:
                     break
-                if self._at >= len(self._begun):
+                if self._at >= self._size:
                     self._begin()
                 inputs = self._begun
-                if self._at or executor.most < len(inputs):
-                    inputs = inputs[self._at : self._at + executor.most]
+                count, most = self._size - self._at, executor.most
+                if self._at or most < count:
+                    inputs, count = inputs[self._at : self._at + most], min(count, most)
                 # Tuples of a call of several are lost together if it ends the process, and are counted then.
-                self._at += 0 if operator.takes_several else len(inputs)
+                self._at += 0 if operator.takes_several else count
                 now = executor.execute(inputs)
-                self._at += len(inputs) if operator.takes_several else 0
+                self._at += count if operator.takes_several else 0
                 if now >= until:
                     return not self.waiting or operator.is_busy
             return True
@@ -141,7 +143,7 @@ class Step(Task):
 
     def tick(self, now: float) -> None:
         """Handles delivery reports, expires inputs, and executes a tick tuple if one is due."""
-        self.settlement.handle_written()
+        self.settlement.writes.handle()
         if stale := self.inputs.expired(now, self.executor.input_age):
             inputs = sum(pack.settled.count(0) for pack in stale)
             self.settlement.expire(stale)
@@ -184,7 +186,7 @@ class Step(Task):
     def drop_waiting(self) -> None:
         """Drops waiting inputs, because the task ends; they stay open."""
         self._queue.clear()
-        self._begun, self._at, self._queued = (), 0, 0
+        self._begun, self._at, self._size, self._queued = (), 0, 0, 0
 
     def _begin(self) -> None:
         """Begins with the next inputs; a bolt that takes batches gets tuples of several packs in a call."""
@@ -193,7 +195,7 @@ class Step(Task):
             read = read.tuples()
             while len(read) < size and self._queue:
                 read += self._next().tuples()
-        self._begun, self._at = read, 0
+        self._begun, self._at, self._size = read, 0, len(read)
 
     def _next(self) -> Any:
         read = self._queue.popleft()
@@ -217,6 +219,6 @@ class Step(Task):
             begun = [each for each in begun if not each.pack.has_expired]
         queue = [each for each in self._queue if not each.pack.has_expired]
         self.drop_waiting()
-        self._begun = begun
+        self._begun, self._size = begun, len(begun)
         for read in queue:
             self.add(read)

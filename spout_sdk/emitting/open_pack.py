@@ -157,9 +157,12 @@ class OpenPack(PlacedRuns):
         return each
 
     def put(self, row: Any, key: bytes | None, places: Sequence[tuple[InputBatch, int]]) -> None:
-        """Adds a tuple that was taken."""
+        """Adds a tuple that was taken; one that is about to be added keeps its key."""
+        following = self.keys.pop(self.size, None)
         if key is not None:
             self.keys[self.size] = key
+        if following is not None:
+            self.keys[self.size + 1] = following
         if len(places) != 1:
             self.multi_anchored.append((self.size, len(places)))
         if isinstance(row, tuple | bytes):

@@ -7,7 +7,7 @@ then it computes the vals of inits and acks; and it sends tuples before the acks
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,6 +34,15 @@ _GROWTH: Final = 4
 
 
 Place = tuple[InputBatch, int]
+
+
+class Settles(Protocol):
+    """The part of a step's settlement that a flush uses."""
+
+    writes: Any
+
+    def count(self) -> None: ...
+    def settle(self) -> None: ...
 
 
 class MultiAnchor(NamedTuple):
@@ -85,7 +94,7 @@ class Outbox:
         self._inits_first = sends_inits_first
         self.acks = acks
         self.begun, self.acked = PlacedRuns(), PlacedRuns()
-        self.settlements: list[Any] = []
+        self.settlements: list[Settles] = []
         self._fails: list[int] = []
         self._fail_messages: list[str] = []
         self._characters = 0

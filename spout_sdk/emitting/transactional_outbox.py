@@ -105,7 +105,7 @@ class TransactionalOutbox(Outbox):
             if not waiting:
                 del self._waiting[head]
         for each in self.settlements:  # the input of a record that is refused fails with this flush
-            each.handle_written()
+            each.writes.handle()
 
     def _send(self, pack: OpenPack) -> None:
         if pack.step is None:  # its tuples are of another trace than the next one

@@ -47,4 +47,4 @@ class AsyncEmitter(Emitter):
             if self._hooks:
                 self._call_hooks(values, stream, packs, (input_,))
         for payload in effects.answers:
-            self._settlement.write_answer(input_, payload)
+            self._settlement.writes.write_answer(input_, payload)

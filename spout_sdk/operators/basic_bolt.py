@@ -90,7 +90,7 @@ class BasicCollector(Emitter):
             TypeError: if the value is not JSON; nothing was sent then. `ValueError` for NaN and infinity.
         """
         if self.input is not None and not self.input.is_tick:
-            self._settlement.answer(self.input, value)
+            self._settlement.writes.answer(self.input, value)
 
     def reset_timeout(self) -> None:
         """Restarts the clock of the input's trees: it is still being worked on."""

@@ -119,7 +119,7 @@ class OutputCollector(Emitter):
             TupleAlreadyDoneError: if the tuple was acked or failed before; nothing was sent then, and its trees fail
                 unless they were acked already.
         """
-        self._settlement.write(tuple_, topic, value, key, headers, partition)
+        self._settlement.writes.write(tuple_, topic, value, key, headers, partition)
 
     def answer(self, tuple_: Tuple, value: Any) -> None:
         """Answers the message that the tuple comes from, and acks the tuple when the answer is delivered.
@@ -136,7 +136,7 @@ class OutputCollector(Emitter):
             TypeError: if the value is not JSON; nothing was sent then. `ValueError` for NaN and infinity.
             TupleAlreadyDoneError: as for `write`.
         """
-        self._settlement.answer(tuple_, value)
+        self._settlement.writes.answer(tuple_, value)
 
     def fail(self, tuple_: Tuple, message: str | BaseException = "") -> None:
         """Fails the trees of a tuple that could not be processed; their spouts get the message.

@@ -127,7 +127,7 @@ class KafkaColumnsOperator(KafkaOperator):
         except Exception:  # noqa: BLE001 - any exception of a codec, for a value that it does not take
             super().process(list(rows))
             return
-        self._settlement.write_all(rows.pack, rows.indices.tolist(), bolt.topic, keys, values, tuples=rows)
+        self._settlement.writes.write_all(rows.pack, rows.indices.tolist(), bolt.topic, keys, values, tuples=rows)
         self.failures.in_a_row = 0
 
     def _values(self, rows: ArrowInput, stream: InputStream) -> Sequence[bytes | None]:
@@ -178,7 +178,7 @@ class _Records:
     def write(self, settlement: Settlement, pack: InputPack, tuples: Sequence[Tuple]) -> None:
         if self.indices:
             keys, headers = self.keys or None, self.headers or None
-            settlement.write_all(pack, self.indices, self.topic, keys, self.values, headers, tuples=tuples)
+            settlement.writes.write_all(pack, self.indices, self.topic, keys, self.values, headers, tuples=tuples)
 
 
 Getter = Callable[[Tuple], bytes | None]

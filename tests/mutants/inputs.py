@@ -6,7 +6,7 @@ from typing import Any, Final
 from spout_sdk.api.tuples import NO_TREES, InputPack, Tuple
 from spout_sdk.bolts.retries import Retries
 from spout_sdk.bolts.settlement import Settlement
-from spout_sdk.bolts.written_records import Written
+from spout_sdk.bolts.written_records import RecordWrites, Written
 from spout_sdk.delivery.delivery_guarantees import AtMostOnce
 from spout_sdk.delivery.transactional_sink import TransactionalSink
 from spout_sdk.emitting.input_offsets import InputOffsets
@@ -31,16 +31,16 @@ def a_settled_tuple_is_acked_again(original: Any, settlement: Settlement, tuple_
 
 
 @mutant("bolt", f"{_SDK}/test_pending_writes.py::test_a_tuple_is_acked_when_all_of_its_records_are_delivered")
-@replaces(Settlement, "_hold")
-def an_input_is_done_before_its_records_are_delivered(_original: Any, _settlement: Settlement, *_: Any) -> None:
+@replaces(RecordWrites, "_hold")
+def an_input_is_done_before_its_records_are_delivered(_original: Any, _writes: RecordWrites, *_: Any) -> None:
     pass
 
 
 @mutant("bolt", f"{_SDK}/test_pending_writes.py::test_a_record_that_is_delivered_before_the_next_is_sent_does_not_ack")
-@replaces(Settlement, "write")
-def a_tuple_is_acked_in_the_middle_of_a_call(original: Any, settlement: Settlement, *record: Any) -> None:
-    original(settlement, *record)
-    settlement.handle_written()
+@replaces(RecordWrites, "write")
+def a_tuple_is_acked_in_the_middle_of_a_call(original: Any, writes: RecordWrites, *record: Any) -> None:
+    original(writes, *record)
+    writes.handle()
 
 
 @mutant("bolt", f"{_SDK}/test_kafka_bolt.py::test_each_tuple_of_a_call_is_acked_or_fails_with_its_own_record")

@@ -22,8 +22,11 @@ from spout_sdk import (
     TupleAlreadyDoneError,
     declare,
 )
+from spout_sdk.emitting.open_pack import OpenPack
+from spout_sdk.statistics.stats import Counters
 from tests.components import Sink
 from tests.unit.sdk.bench import Bench, BenchTask, Lines, Manual, feed, rig
+from tuple_tree.payloads import payload_codec
 
 
 class Wide(Spout):
@@ -107,6 +110,15 @@ def test_an_emit_after_the_ack_fails_the_tree() -> None:
     task.flush()
     assert (bench.sink.tuples, bench.sink.checksums()) == ([], {})
     assert "acked or failed before" in bench.sink.failed()[7]
+
+
+def test_a_tuple_that_is_put_back_takes_no_key_from_the_next_one() -> None:
+    stream = declare(["word"], name="raw", codec="bytes")
+    pack = OpenPack("words.tuples.raw", 0, payload_codec(stream), ("source", b"lines/raw"), 10, Counters())
+    pack.keys[0] = b"next"  # of a tuple whose emit flushes before it is added
+    pack.put((b"waited",), b"waited", [])
+    pack.rows.append((b"next",))
+    assert [(row, key) for row, key, _ in pack.take_each()] == [((b"waited",), b"waited"), ((b"next",), b"next")]
 
 
 def test_a_direct_emit_reaches_the_one_task() -> None:
