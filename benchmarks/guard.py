@@ -83,6 +83,12 @@ class NullSink:
 
     send_record = send_reported
 
+    def in_flight(self) -> int:
+        return 0
+
+    def is_congested(self) -> bool:
+        return False
+
     def flush_acks(self, _seconds: float) -> int:
         return 0
 

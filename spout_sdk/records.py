@@ -117,6 +117,12 @@ class Sink(Protocol):
         `reported` is called with the place of each record in `values`, and its delivery report.
         """
 
+    def in_flight(self) -> int:
+        """How many records are not delivered, after delivery reports were served."""
+
+    def is_congested(self) -> bool:
+        """Whether more records are in flight than brokers take at once, so that a task should send fewer and larger."""
+
     def flush_acks(self, seconds: float) -> int:
         """Waits until the records of `send_reported` are delivered or have failed; returns how many are neither."""
 

@@ -33,7 +33,7 @@ class AckTimes:
             self._begun.setdefault(pack, (index, began))
 
     def acked(self, pack: InputPack, rows: Sequence[int] | Rows) -> None:
-        """Records the time of the measured tuple, if it is among those that are acked."""
+        """Records the time of the measured tuple, if it is one of the acked ones."""
         index, began = self._begun.get(pack, (-1, 0.0))
         if index in rows:
             self._histogram.record(self._clock() - began)

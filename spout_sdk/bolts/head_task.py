@@ -15,7 +15,7 @@ from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.emitting.open_inputs import OpenInputs
 from spout_sdk.emitting.outbox import Outbox
-from spout_sdk.emitting.task import LINGER_SECONDS, Task
+from spout_sdk.emitting.task import Task, has_lingered
 from spout_sdk.emitting.transactional_outbox import TransactionalOutbox
 from spout_sdk.errors import BrokerError, DeliveryError
 from spout_sdk.records import Sink, TaskEnvironment
@@ -154,7 +154,7 @@ class HeadTask(ABC):
         return True
 
     def tick(self, now: float) -> None:
-        """Handles delivery reports, expires inputs, and flushes data that was buffered for `LINGER_SECONDS`.
+        """Handles delivery reports, expires inputs, and flushes data that has lingered.
 
         Raises:
             DeliveryError: if an ack batch or a dead letter was not delivered.
@@ -172,7 +172,7 @@ class HeadTask(ABC):
             self._since = None
         elif self._since is None:
             self._since = now
-        elif now - self._since >= LINGER_SECONDS:
+        elif has_lingered(now - self._since, self.environment.sink):
             self.flush()
 
     def execute_retries(self, now: float, until: float, *, others_wait: bool = False) -> int:

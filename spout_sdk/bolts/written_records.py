@@ -207,21 +207,31 @@ class RecordWrites:
         return Written(self._reports, pack, indices, topic, tuples)
 
     def _hold(self, pack: InputPack, indices: Sequence[int]) -> None:
-        # In a transaction a record leaves when its input is done, and is reported at once.
-        for index in () if self._is_transactional else indices:
-            if places := pack.places(index):
-                for place in places:
-                    self._held.add(pack.batch, place)
-            else:
-                pack.left += 1
+        pack.left += self._note(self._held, pack, indices)
 
     def _release(self, pack: InputPack, indices: Sequence[int]) -> None:
-        for index in () if self._is_transactional else indices:
-            if places := pack.places(index):
-                for place in places:
-                    self._released.add(pack.batch, place)
-            else:
-                self._settlement.close(pack, 1)
+        if untracked := self._note(self._released, pack, indices):
+            self._settlement.close(pack, untracked)
+
+    def _note(self, to: PlacedRuns, pack: InputPack, indices: Sequence[int]) -> int:
+        """Notes the places of tuples; returns how many tuples have no place.
+
+        In a transaction nothing is noted: a record leaves when its input is done, and is reported at once.
+        """
+        if self._is_transactional:
+            return 0
+        if not pack.batch.is_tracked:
+            return len(indices)
+        if pack.starts is None and len(indices) > 1:
+            to.add_all(pack.batch, pack.places_of(indices))
+            return 0
+        untracked = 0
+        for index in indices:
+            places = pack.places(index)
+            untracked += not places
+            for place in places:
+                to.add(pack.batch, place)
+        return untracked
 
     def _send(self, topic: str, *record: Any) -> None:
         try:

@@ -332,6 +332,10 @@ class TransactionalSink:
         """Returns 0: no flush waits for deliveries, because later records are part of the same transaction."""
         return 0
 
+    def is_congested(self) -> bool:
+        """False: what is sent lingers, and leaves with the commit."""
+        return False
+
     def _replace(self, why: str) -> None:
         logger.warning("%s replaces its transactional producer: %s", self._component, why)
         self._hanging += self._current.hangs

@@ -143,7 +143,11 @@ class Outbox:
             self.flush()
             return
         for pack in full:
-            if pack.size >= pack.limit:
+            if pack.size < pack.limit:
+                continue
+            if pack.limit < pack.most_rows and pack.step is None and self._sink.is_congested():
+                pack.limit = min(pack.most_rows, _GROWTH * pack.limit)
+            else:
                 self._send(pack)
 
     def pass_on(self) -> None:

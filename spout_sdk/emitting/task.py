@@ -11,14 +11,16 @@ from spout_sdk.emitting.dead_letters import DeadLetters
 from spout_sdk.emitting.emit_plan import EmitPlan, emit_plans
 from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.errors import BrokerError, ComponentError, EmitError, NotPreparedError
-from spout_sdk.records import Clock, TaskEnvironment
+from spout_sdk.records import Clock, Sink, TaskEnvironment
 from tuple_tree.errors import ENDS_PROCESS, describe
 from tuple_tree.ids import random_ids
 
-LINGER_SECONDS: Final = 0.005  # how long a tuple or an entry is buffered, at most
+LINGER_SECONDS: Final = 0.005  # how long a tuple or an entry is buffered
+CONGESTED_LINGER_SECONDS: Final = 0.05  # the same while many records are in flight, at most
 _BUSY: Final = 32
 _BEGIN: Final = ("__init__", "prepare", "open")  # the methods before the first tuple
 _SLICE_SECONDS: Final = 0.002
+_MICROSECOND: Final = 1e-6  # differences of times are rounded
 
 
 class Task:
@@ -130,17 +132,24 @@ class Task:
         return kind(self._component, self._task, method, error)
 
 
+def has_lingered(seconds: float, sink: Sink) -> bool:
+    """Whether what was buffered for some seconds is sent now; while many records are in flight it waits for more."""
+    if seconds >= CONGESTED_LINGER_SECONDS:
+        return True
+    return seconds >= LINGER_SECONDS - _MICROSECOND and not sink.is_congested()
+
+
 class FlushTiming:
     """Decides when a task with an idle input flushes its buffer: Nagle's algorithm, with a limit.
 
     An idempotent producer has five requests in flight for a partition; records that are flushed meanwhile queue
     behind them, one by one. So an idle task flushes at once if everything that it has sent is delivered, and otherwise
-    waits for the delivery, for 5 ms at most. See RFC 896. `in_flight` returns how many records are undelivered.
+    waits for the delivery, as long as `has_lingered` says. See RFC 896.
     """
 
-    def __init__(self, clock: Clock, in_flight: Callable[[], int]) -> None:
+    def __init__(self, clock: Clock, sink: Sink) -> None:
         self._clock = clock
-        self._in_flight = in_flight
+        self._sink = sink
         self._flushed_at = 0.0
         self._count = 0
 
@@ -154,10 +163,12 @@ class FlushTiming:
         After 32 tuples a flush waits for 5 ms in any case: if processes wait for cores, the input is idle after each
         turn of this process, and more comes soon. `count` is how many tuples the loop has handled so far.
         """
-        handled = count - self._count
-        rest = self._flushed_at + LINGER_SECONDS - self._clock()
-        if not handled or rest <= 0:
+        handled, now = count - self._count, self._clock()
+        rest = self._flushed_at + LINGER_SECONDS - now
+        if not handled or (rest <= 0 and has_lingered(now - self._flushed_at, self._sink)):
             return 0.0
-        if handled >= _BUSY:
+        if handled >= _BUSY and rest > 0:
             return rest
-        return min(rest, _SLICE_SECONDS) if self._in_flight() else 0.0
+        if rest > 0:
+            return min(rest, _SLICE_SECONDS) if self._sink.in_flight() else 0.0
+        return _SLICE_SECONDS

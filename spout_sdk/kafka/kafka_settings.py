@@ -36,7 +36,7 @@ _TUPLES: Final[dict[str, Any]] = {**_PARTITIONER, "compression.type": "lz4", "li
 # The guarantees depend on these, so no setting of a user changes them. A call of Python for each delivered tuple would
 # cost more than sending it.
 _TRANSACTION_LINGER_MS: Final = 20
-_RECORD_LINGER_MS: Final = 5  # under load; when the input is idle, the sink sends lingering records at once
+_RECORD_LINGER_MS: Final = 20  # under load; when the input is idle, the sink sends lingering records at once
 _FIXED_TUPLES: Final[dict[str, Any]] = {"enable.idempotence": True, "acks": "all", "delivery.report.only.error": True}
 # librdkafka begins a new epoch when it gives up a record that may have arrived, or detects a gap between requests that
 # were in flight together, and records that it then sends again may be there twice (confluentinc/librdkafka#4953).

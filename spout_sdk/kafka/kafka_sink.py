@@ -26,6 +26,12 @@ logger = get_logger("spout_sdk.kafka")
 
 _HURRY_SECONDS: Final = 0.001
 _HURRY_EVERY_SECONDS: Final = 0.002
+_MOST_IN_FLIGHT: Final = 4
+"""Of a producer, before a flush adds one for each partition.
+
+An idempotent producer has five requests in flight for a partition. While records wait beyond that, its thread polls
+without a pause and takes a core from the brokers and bolts that it waits for.
+"""
 
 
 class KafkaSink:
@@ -89,6 +95,10 @@ class KafkaSink:
     def in_flight(self) -> int:
         self.poll()
         return len(self._tuples) + len(self._acks) + (0 if self._records is None else len(self._records))
+
+    def is_congested(self) -> bool:
+        """Whether tuples or ack batches are in flight that brokers have not taken; records of bolts linger."""
+        return len(self._tuples) > _MOST_IN_FLIGHT or len(self._acks) > _MOST_IN_FLIGHT
 
     def flush(self, seconds: float) -> int:
         """Waits until everything is delivered or has failed; returns how many records are neither in time."""

@@ -96,7 +96,7 @@ class TaskLoop(Loop, Generic[T]):
         self._chained = process.chained
         self.tasks: dict[int, T] = {}  # the assigned tasks, by partition
         self._tick_at = 0.0
-        self._flush_timing = FlushTiming(process.clock, sink.in_flight)
+        self._flush_timing = FlushTiming(process.clock, sink)
         self._reader = KafkaReader(
             *(kafka, topic, self._group),
             from_end=from_end,

@@ -184,13 +184,10 @@ class Unanswered(Consumer):
 
 
 class LoopSink(MemorySink):
-    records_in_flight = flushes = 0
+    flushes = 0
 
     def poll(self) -> None:
         """All is delivered already."""
-
-    def in_flight(self) -> int:
-        return self.records_in_flight
 
     def send_lingering(self) -> None:
         """Nothing lingers."""

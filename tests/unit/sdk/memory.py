@@ -59,6 +59,7 @@ class MemorySink:
     """Keeps sent records; reported ones count as delivered immediately unless `holds_back`."""
 
     holds_back: bool = False
+    records_in_flight: int = 0
     tuples: list[Sent] = field(default_factory=list)
     reported: list[Sent] = field(default_factory=list)
 
@@ -81,6 +82,12 @@ class MemorySink:
 
     def flush_acks(self, _seconds: float) -> int:
         return 0
+
+    def in_flight(self) -> int:
+        return self.records_in_flight
+
+    def is_congested(self) -> bool:
+        return self.records_in_flight > 4
 
     def poll(self) -> None:
         """Everything was reported when it was sent."""

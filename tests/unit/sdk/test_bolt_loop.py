@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import Tuple
 from spout_sdk.bolts.call_sizes import MOST_TUPLES
-from spout_sdk.emitting.task import LINGER_SECONDS
+from spout_sdk.emitting.task import CONGESTED_LINGER_SECONDS, LINGER_SECONDS
 from spout_sdk.errors import BrokerError, RolledBackError
 from spout_sdk.kafka.kafka_reader import KafkaReader
 from tests.unit.sdk.loop_rig import Consumer, Rig, Scripted, Works, WorksInBatches
@@ -72,15 +72,20 @@ def test_a_partition_that_is_assigned_while_reading_is_paused_is_paused_too() ->
     assert sorted(rig.consumer.resumed) == [0, 0, 1, 1], "when they are assigned, and when all is executed"
 
 
-@pytest.mark.parametrize(("rows", "in_flight"), [(10, 0), (10, 1), (40, 0)])
-def test_an_idle_task_flushes_at_once_unless_it_is_busy_or_records_are_in_flight(rows: int, in_flight: int) -> None:
-    rig = Rig([1, 0, 1] + [0] * 10, guarantee="at_least_once", rows=rows, tracked=True)
+@pytest.mark.parametrize(
+    ("rows", "in_flight", "linger"),
+    [(10, 0, 0.0), (10, 1, LINGER_SECONDS), (40, 0, LINGER_SECONDS), (10, 5, CONGESTED_LINGER_SECONDS)],
+)
+def test_an_idle_task_flushes_at_once_unless_it_is_busy_or_records_are_in_flight(
+    rows: int, in_flight: int, linger: float
+) -> None:
+    rig = Rig([1, 0, 1] + [0] * 30, guarantee="at_least_once", rows=rows, tracked=True)
     rig.sink.records_in_flight = in_flight
     rig.run()
     # The second record comes right after the first flush.
     assert rig.consumer.waits[0][1] == 1
     waited = sum(seconds for seconds, sent in rig.consumer.waits[1:] if sent == 1)
-    assert waited == pytest.approx(0.0 if rows == 10 and not in_flight else LINGER_SECONDS)
+    assert waited == pytest.approx(linger, abs=0.0015)
     assert rig.consumer.waits[-1][1] == 2
 
 
