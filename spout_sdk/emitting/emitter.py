@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from spout_sdk.api.context import EmitInfo, TaskId
+from spout_sdk.emitting.buffer import MultiAnchor
 from spout_sdk.emitting.emit_plan import Targets
 from spout_sdk.emitting.open_pack import OpenPack
-from spout_sdk.emitting.outbox import MultiAnchor
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import Counters
 from tuple_tree.input_batch import NUMBER_STEP, InputBatch
@@ -82,22 +82,7 @@ class Emitter:
             for pack, key in keys:
                 pack.keys[pack.size] = key
         self._counters.emitted += 1
-        is_full = False
-        try:
-            for pack in packs:
-                if pack.batch is not batch:
-                    self._outbox.start_run(pack, batch)
-                rows = pack.rows
-                rows.append(row)
-                pack.places.append(place)
-                if len(rows) >= pack.limit:
-                    is_full = True
-            if is_full:
-                # Only after all deliveries are added, because the init of a spout's tuple has the edges of all.
-                self._outbox.send_full(packs)
-        except BaseException:
-            self._outbox.keep_open(batch.places if isinstance(batch, MultiAnchor) else ((batch, place),))
-            raise
+        self._outbox.add(packs, row, batch, place)
         return packs
 
     def _call_hooks(

@@ -7,13 +7,14 @@ then it computes the vals of inits and acks; and it sends tuples before the acks
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from kafka_clients.repeated_lines import get_logger
 from spout_sdk.api.tuples import NO_TREES, InputPack
 from spout_sdk.emitting.ack_log import AckLog
+from spout_sdk.emitting.buffer import GROWTH, Buffer, Place
 from spout_sdk.emitting.chained_trees import ChainedTrees
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.errors import DeliveryError, is_refused
@@ -21,7 +22,7 @@ from spout_sdk.records import Headers, TaskEnvironment
 from tuple_tree.anchors import Columns
 from tuple_tree.entries import Entries
 from tuple_tree.ids import NO_IDS, IdColumn
-from tuple_tree.input_batch import NO_BATCH, PLACE_MASK, InputBatch, PlacedRuns, Places, as_column
+from tuple_tree.input_batch import PLACE_MASK, InputBatch, PlacedRuns, as_column
 from tuple_tree.messages import undelivered
 from tuple_tree.packs import MAX_BYTES, Pack, packs
 
@@ -30,10 +31,6 @@ logger = get_logger("spout_sdk.outbox")
 # Characters of a fail message that are kept, because a batch must fit a record.
 MAX_MESSAGE: Final = 500
 _MOST_CHARACTERS: Final = 65_536
-_GROWTH: Final = 4
-
-
-Place = tuple[InputBatch, int]
 
 
 class Settles(Protocol):
@@ -45,22 +42,11 @@ class Settles(Protocol):
     def settle(self) -> None: ...
 
 
-class MultiAnchor(NamedTuple):
-    """Several places, in different trees, that a tuple is anchored to, and the headers of its trace."""
-
-    places: Sequence[tuple[InputBatch, int]]
-    trace_context: Headers
-
-    @property
-    def emitted(self) -> None:
-        """None: a tuple that is anchored to several inputs has no identity, and is not numbered."""
-
-
-class Outbox:
+class Outbox(Buffer):
     """Tuples and entries of a task, buffered until `flush`.
 
-    Tuples are added by the collectors, which write to the open packs themselves, after `turn`. Delivery reports
-    may arrive during a send: they are queued, and `handle_reports` is called between two calls of the user's code.
+    Delivery reports may arrive during a send: they are queued, and `handle_reports` is called between two calls of the
+    user's code.
 
     Args:
         next_id: returns random ids, as seeds of edges.
@@ -87,11 +73,9 @@ class Outbox:
         *,
         sends_inits_first: bool = False,
     ) -> None:
+        super().__init__(environment.sink, next_id, sends_inits_first=sends_inits_first)
         self.component = component
         self._counters = environment.counters
-        self._next_id = next_id
-        self._sink = environment.sink
-        self._inits_first = sends_inits_first
         self.acks = acks
         self.begun, self.acked = PlacedRuns(), PlacedRuns()
         self.settlements: list[Settles] = []
@@ -100,7 +84,6 @@ class Outbox:
         self._characters = 0
         self._resets: list[int] = []
         self._marks: list[tuple[int, int, str]] = []
-        self._open: dict[OpenPack, None] = {}  # packs with tuples, in order
         self._reports: deque[tuple[Any, int, Any, Any]] = deque()  # about tuples that were not delivered
         self.trees: ChainedTrees | None = None
 
@@ -111,44 +94,6 @@ class Outbox:
         places = self.begun.runs or self.acked.runs
         entries = has_trees or places or self._fails or self._resets or self._marks
         return not (self._open or entries or self.acks.inputs.has_ended or self._reports)
-
-    def start_run(self, pack: OpenPack, batch: InputBatch | MultiAnchor) -> None:
-        """Makes a pack ready for a tuple anchored to one place of a batch, or to places that are joined.
-
-        The caller appends the row, and the place or the last of the joined ones.
-        """
-        self._prepare(pack, batch)
-        if not isinstance(batch, MultiAnchor):
-            pack.start_run(batch)
-            return
-        for each, place in batch.places[:-1]:
-            pack.add(each, place)
-        pack.start_run(batch.places[-1][0])
-        pack.batch = NO_BATCH
-        pack.multi_anchored.append((pack.size, len(batch.places)))
-
-    def add_columns(self, pack: OpenPack, part: Any, batch: InputBatch, places: Places, counts: Any) -> None:
-        """Adds the rows of a record batch; `counts` says how many places each has, None if each has one."""
-        self._prepare(pack, batch)
-        pack.add_columns(part, batch, places, counts)
-
-    def flush_before_trace(self) -> None:
-        """Called before a spout emits a tuple of another trace, whose packs are sent alone."""
-        if self._inits_first:
-            self.flush()
-
-    def send_full(self, full: Sequence[OpenPack]) -> None:
-        """Sends the packs that are full; called when all deliveries of a tuple are added."""
-        if self._inits_first and not all(pack.step for pack in full):
-            self.flush()
-            return
-        for pack in full:
-            if pack.size < pack.limit:
-                continue
-            if pack.limit < pack.most_rows and pack.step is None and self._sink.is_congested():
-                pack.limit = min(pack.most_rows, _GROWTH * pack.limit)
-            else:
-                self._send(pack)
 
     def pass_on(self) -> None:
         """Passes tuples to the steps that receive them."""
@@ -227,15 +172,6 @@ class Outbox:
         entries = Entries(*inits, *acks, fails, messages, _column(resets), marked, vals, texts)
         self.acks.send(entries, ended)
 
-    def keep_open(self, places: Iterable[tuple[InputBatch, int]]) -> None:
-        """Keeps the trees of places from completing, after an emit that raised: joins edges that no tuple carries.
-
-        The tuple may have been added for some of its receivers.
-        """
-        for batch, place in places:
-            if batch.is_tracked:
-                batch.join([place & PLACE_MASK], np.array([self._next_id()], np.uint64))
-
     def link(self, places: Iterable[Place]) -> None:
         """Notes inputs that a tuple was emitted for: in a transaction they are done together."""
 
@@ -263,18 +199,6 @@ class Outbox:
         """Fails the trees of tuples that were not delivered: they cannot complete, and would time out."""
         while self._reports:
             self._undelivered(*self._reports.popleft())
-
-    def _prepare(self, pack: OpenPack, batch: InputBatch | MultiAnchor) -> None:
-        if pack.trace_context != (trace_context := batch.trace_context):
-            if pack.size and self._inits_first:
-                if batch.__class__ is InputBatch and batch.is_tracked:
-                    # Its init would not have the edges of all receivers.
-                    raise AssertionError("a spout of another trace flushes before it emits")
-                self.flush()
-            elif pack.size:
-                self._send(pack)
-            pack.trace_context = trace_context
-        self._open[pack] = None
 
     def _send(self, pack: OpenPack) -> None:
         """Sends the tuples of a pack before all others, or passes them to a chained bolt."""
@@ -318,7 +242,7 @@ class Outbox:
             place += len(made.part.rows)
             size += made.size
         if size:
-            pack.limit = max(1, min(pack.most_rows, _GROWTH * pack.limit, MAX_BYTES * rows // size))
+            pack.limit = max(1, min(pack.most_rows, GROWTH * pack.limit, MAX_BYTES * rows // size))
 
     def _send_pack(self, pack: OpenPack, made: Pack, key: bytes | None) -> None:
         roots, rows = made.part.anchors.roots, len(made.part.rows)

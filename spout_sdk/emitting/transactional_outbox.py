@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any, Final
 
 from spout_sdk.api.tuples import InputPack
+from spout_sdk.emitting.buffer import Place
 from spout_sdk.emitting.open_pack import OpenPack
-from spout_sdk.emitting.outbox import Outbox, Place
+from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.errors import FailTupleError
 from spout_sdk.records import Headers
 from tuple_tree.input_batch import NO_BATCH, PLACE_MASK, AwaitedBatch, InputBatch, as_column
@@ -42,14 +43,14 @@ class TransactionalOutbox(Outbox):
                 "sooner, or emit less for each"
             )
 
-    def send_full(self, full: Sequence[OpenPack]) -> None:
+    def _send_full(self, packs: Sequence[OpenPack]) -> None:
         """Lets packs grow until the next flush.
 
         Raises:
             FailTupleError: if there is no room: the input that is executed fails.
         """
-        super().send_full([pack for pack in full if pack.step is not None])
-        for pack in full:
+        super()._send_full([pack for pack in packs if pack.step is not None])
+        for pack in packs:
             if pack.step is None and pack.size >= pack.limit:
                 pack.limit += MAX_ROWS
         self.check_room()

@@ -15,6 +15,7 @@ from spout_sdk.bolts.call_sizes import BatchSize
 from spout_sdk.bolts.input_rows import ArrowInput
 from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
+from spout_sdk.emitting.buffer import Part
 from spout_sdk.emitting.emit_plan import EmitPlan
 from spout_sdk.emitting.task import Task
 from spout_sdk.statistics.stats import Counters
@@ -91,20 +92,14 @@ class ArrowCollector:
         self.metrics.emitted += batch.num_rows
         joined = NO_TREES if rows is None else input_.pack.batch
         numbers = None if rows is None else input_.numbers(rows)
-        try:
-            for route, number, share in deliveries:
-                part = batch[share] if isinstance(share, slice) else batch.take(share)
-                places, counts = (
-                    (np.zeros(part.num_rows, np.intp), None) if rows is None else input_.places(rows[share])
-                )
-                if numbers is not None:
-                    places = numbered(places, numbers[share], counts)
-                task.outbox.add_columns(route.packs[number], part, joined, places, counts)
-            task.outbox.send_full([route.packs[number] for route, number, _ in deliveries])
-        except BaseException:
-            if rows is not None:
-                task.outbox.keep_open((joined, place) for place in input_.places(np.unique(rows))[0].tolist())
-            raise
+        parts = []
+        for route, number, share in deliveries:
+            part = batch[share] if isinstance(share, slice) else batch.take(share)
+            places, counts = (np.zeros(part.num_rows, np.intp), None) if rows is None else input_.places(rows[share])
+            if numbers is not None:
+                places = numbered(places, numbers[share], counts)
+            parts.append(Part(route.packs[number], part, places, counts))
+        task.outbox.add_columns(parts, joined)
         if not task.context.hooks:
             return
         receivers: list[tuple[TaskId, ...]] = [()] * batch.num_rows

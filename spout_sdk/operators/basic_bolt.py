@@ -10,9 +10,9 @@ from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import NO_OFFSET, NO_TREES, Tuple
 from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
+from spout_sdk.emitting.buffer import MultiAnchor
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.open_pack import OpenPack
-from spout_sdk.emitting.outbox import MultiAnchor
 from spout_sdk.emitting.task import Task
 from spout_sdk.operators.bolt import places_of
 from tuple_tree.input_batch import InputBatch

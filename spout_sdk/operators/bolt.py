@@ -11,8 +11,8 @@ from spout_sdk.api.needs import Needs
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
+from spout_sdk.emitting.buffer import MultiAnchor
 from spout_sdk.emitting.emitter import Emitter
-from spout_sdk.emitting.outbox import MultiAnchor
 from spout_sdk.emitting.task import Task
 from spout_sdk.records import Headers
 from tuple_tree.input_batch import InputBatch

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from spout_sdk.emitting.emit_plan import EmitPlan, Targets
-from spout_sdk.emitting.open_pack import OpenPack
+from spout_sdk.emitting.emit_plan import Targets
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.identities import IdentityColumns
 from tuple_tree.ids import IdColumn
@@ -53,49 +52,18 @@ class RowEmitter:
                 rows, message_ids = rows[: len(chosen)], message_ids[: len(chosen)]
                 roots = roots if roots is None else roots[: len(chosen)]
         batch: InputBatch = self._batches.of([], len(rows))
-        places = range(len(rows))
+        places: Sequence[int] = [0] * len(rows)
         if roots is None:
             batch = self._batches.untracked
         else:
             if not self._pending.put_all(roots.tolist(), message_ids, self._clock()):
                 return 0
             first = batch.add(roots, np.zeros(len(rows), np.uint64), self._identities(message_ids))
-            places = range(first, first + len(rows))
-            self._outbox.begun.add_range(batch, places)
-        try:
-            self._add(plan, rows, chosen, batch, places if batch.is_tracked else [0] * len(rows))
-        except BaseException:
-            self._outbox.keep_open((batch, place) for place in places)
-            raise
+            self._outbox.begun.add_range(batch, places := range(first, first + len(rows)))
+        receivers = chosen if plan.only is None else plan.only[0]
+        self._outbox.add_rows(receivers, rows, batch, places)
         self._counters.emitted += len(rows)
         return len(rows)
-
-    def _add(
-        self, plan: EmitPlan, rows: Sequence[Any], chosen: Sequence[Targets], batch: InputBatch, places: Sequence[int]
-    ) -> None:
-        """Adds rows, with their places, to the open packs of their receivers."""
-        outbox = self._outbox
-        if plan.only is not None:
-            (pack,) = plan.only
-            if pack.batch is not batch:
-                outbox.start_run(pack, batch)
-            pack.rows += rows
-            pack.places += places
-            if len(pack.rows) >= pack.limit:
-                outbox.send_full(plan.only)
-            return
-        full: dict[OpenPack, None] = {}
-        for row, place, packs in zip(rows, places, chosen, strict=True):
-            for pack in packs:
-                if pack.batch is not batch:
-                    outbox.start_run(pack, batch)
-                pack.rows.append(row)
-                pack.places.append(place)
-                if len(pack.rows) >= pack.limit:
-                    full[pack] = None
-        if full:
-            # Only after all deliveries are added: the init of a message has the edges of all deliveries.
-            outbox.send_full([*full])
 
     def _identities(self, message_ids: Sequence[int]) -> IdentityColumns | None:
         if not self._is_identified:

@@ -9,9 +9,10 @@ import numpy as np
 
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.ack_log import AckLog
+from spout_sdk.emitting.buffer import MultiAnchor
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.open_pack import OpenPack
-from spout_sdk.emitting.outbox import MultiAnchor, Outbox
+from spout_sdk.emitting.outbox import Outbox
 from spout_sdk.emitting.task import Task
 from spout_sdk.operators import bolt as bolt_module
 from spout_sdk.operators.bolt import OutputCollector
@@ -118,7 +119,7 @@ def a_full_pack_is_sent_between_two_deliveries_of_a_tuple(original: Any, emitter
             for pack in super().__iter__():
                 yield pack
                 if pack.size >= pack.limit:
-                    task.outbox.send_full((pack,))
+                    task.outbox._send_full((pack,))
 
     def interrupted(choose: Any) -> Any:
         def targets(values: Any) -> Any:
