@@ -178,8 +178,8 @@ def declare(
             name, which are text, or bytes where the codec is bytes.
         codec: how the tuples lie in the inboxes of bolts: `arrow`, which packs up to 1,000 of them in a record; or, for
             an inbox that a program of yours reads, `avro`, `json` or `bytes`, with a record for each tuple. A pack is
-            sent when it is full, after 5 ms, or at once if its task is idle and has nothing in flight. The codec of
-            the messages that a spout reads is an option of the spout.
+            sent when it is full, after 5 ms (50 ms while many records are in flight), or at once if its task is idle
+            and has nothing in flight. The codec of the messages that a spout reads is an option of the spout.
         direct: whether it is emitted to with `emit_direct`, which names the task that receives the tuple.
     """
     if isinstance(fields, str):

@@ -9,7 +9,7 @@ _FAST_SECONDS: Final = _SLOW_SECONDS / 4
 _MOST_SECONDS: Final = 10.0  # a slower batch is never made larger
 _GAIN: Final = 0.75  # a doubled batch is worth its time if a tuple takes less than this share of the time before
 _MEMORY: Final = 16  # after this number of batches of one size, the other sizes are measured again
-_STRIDE_SECONDS: Final = 0.005
+_STRIDE_SECONDS: Final = 0.002
 _SHORTEST: Final = 1e-9
 _GROWTH: Final = 16
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 125, 250, MOST_TUPLES)
@@ -67,7 +67,7 @@ class Stride:
     """How many tuples are executed between two readings of the clock, each with a call of its own.
 
     To read the clock for each tuple would cost as much as a small bolt, and a slow bolt must not miss its ticks: the
-    number follows the speed of the tuples before, for about five milliseconds.
+    number follows the speed of the tuples before, for about two milliseconds.
 
     Attributes:
         tuples: for the next time.

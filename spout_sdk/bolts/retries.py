@@ -106,7 +106,9 @@ class Retries:
             return
         known = self._known.get((tuple_.offset, tuple_.index))
         if known is not None and known.number:
-            # The bolt has asked for a retry, and then again or raised: that is one failure.
+            # The bolt has asked for a retry, and then again or raised: that is one failure. A record that it has
+            # written in between does not ack the tuple.
+            self._settlement.withdraw(tuple_)
             if delay is not None:
                 self._wait(known, self._clock() + delay)
             return

@@ -1,4 +1,4 @@
-"""The tuples of a task that are not sent, in open packs: the one way in for a tuple, for rows and for columns."""
+"""The tuples of a task that are not sent, in open packs: adds a tuple, rows, or columns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +39,8 @@ class Part(NamedTuple):
 class Buffer(ABC):
     """Adds tuples to the packs of their receivers, with the places that they are anchored to.
 
-    If that raises, some receivers may have got the tuples: the trees of their places never complete.
+    If that raises, some receivers may have got the tuples: the trees of their places must not complete (`keep_open`).
+    `BasicCollector.emit` adds a tuple for one receiver without a call.
 
     Args:
         next_id: returns random ids, as seeds of edges.
@@ -101,15 +102,11 @@ class Buffer(ABC):
             raise
 
     def add_columns(self, parts: Sequence[Part], batch: InputBatch) -> None:
-        """Adds rows of record batches, each for one receiver."""
-        try:
-            for pack, rows, places, counts in parts:
-                self._prepare(pack, batch)
-                pack.add_columns(rows, batch, places, counts)
-            self._send_full([part.pack for part in parts])
-        except BaseException:
-            self.keep_open((batch, int(place)) for part in parts for place in part.places)
-            raise
+        """Adds rows of record batches, each for one receiver; if it raises, the caller keeps their trees open."""
+        for pack, rows, places, counts in parts:
+            self._prepare(pack, batch)
+            pack.add_columns(rows, batch, places, counts)
+        self._send_full([part.pack for part in parts])
 
     def start_run(self, pack: OpenPack, batch: InputBatch | MultiAnchor) -> None:
         """Makes a pack ready for a tuple anchored to one place of a batch, or to places that are joined.
@@ -156,8 +153,8 @@ class Buffer(ABC):
         for pack in packs:
             if pack.size < pack.limit:
                 continue
-            if pack.limit < pack.most_rows and pack.step is None and self._sink.is_congested():
-                pack.limit = min(pack.most_rows, GROWTH * pack.limit)
+            if pack.limit < pack.fitting and pack.step is None and self._sink.is_congested():
+                pack.limit = min(pack.fitting, GROWTH * pack.limit)
             else:
                 self._send(pack)
 

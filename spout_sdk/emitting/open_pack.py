@@ -65,6 +65,7 @@ class OpenPack(PlacedRuns):
         is_identified: whether its records have the identities of its tuples.
         copy: a number in identities that distinguishes its tuples from their copies for other tasks.
         limit: the number of rows at which it is full now.
+        fitting: the largest limit: how many rows fit a record, by the size of the last ones.
         most: the largest number of rows in a record.
         most_rows: the largest number of buffered rows.
         keys: row → key of its record, if the codec has one tuple per record; the last may be for the next row.
@@ -73,7 +74,7 @@ class OpenPack(PlacedRuns):
     """
 
     __slots__ = (
-        *("batched", "codec", "columns", "copy", "counters", "is_identified", "keys", "limit"),
+        *("batched", "codec", "columns", "copy", "counters", "fitting", "is_identified", "keys", "limit"),
         *("most", "most_rows", "multi_anchored", "rows", "source", "step", "task", "topic", "trace_context"),
     )
 
@@ -93,7 +94,7 @@ class OpenPack(PlacedRuns):
         self.is_identified, self.copy = is_identified, copy
         self.topic, self.task, self.codec, self.source = topic, task, codec, source
         self.most, self.most_rows = min(max_rows, codec.max_rows), max_rows
-        self.limit = min(_FIRST_LIMIT, max_rows)
+        self.limit = self.fitting = min(_FIRST_LIMIT, max_rows)
         self.rows: list[Any] = []
         self.columns: list[Any] = []  # record batches of an `ArrowBolt`, instead of `rows`
         self.batched = 0

@@ -242,7 +242,8 @@ class Outbox(Buffer):
             place += len(made.part.rows)
             size += made.size
         if size:
-            pack.limit = max(1, min(pack.most_rows, GROWTH * pack.limit, MAX_BYTES * rows // size))
+            pack.fitting = max(1, min(pack.most_rows, MAX_BYTES * rows // size))
+            pack.limit = min(pack.fitting, GROWTH * pack.limit)
 
     def _send_pack(self, pack: OpenPack, made: Pack, key: bytes | None) -> None:
         roots, rows = made.part.anchors.roots, len(made.part.rows)

@@ -164,11 +164,11 @@ class FlushTiming:
         turn of this process, and more comes soon. `count` is how many tuples the loop has handled so far.
         """
         handled, now = count - self._count, self._clock()
-        rest = self._flushed_at + LINGER_SECONDS - now
-        if not handled or (rest <= 0 and has_lingered(now - self._flushed_at, self._sink)):
+        if not handled:
             return 0.0
-        if handled >= _BUSY and rest > 0:
+        rest, in_flight = self._flushed_at + LINGER_SECONDS - now, self._sink.in_flight()
+        if rest <= 0:
+            return 0.0 if has_lingered(now - self._flushed_at, self._sink) else _SLICE_SECONDS
+        if handled >= _BUSY:
             return rest
-        if rest > 0:
-            return min(rest, _SLICE_SECONDS) if self._sink.in_flight() else 0.0
-        return _SLICE_SECONDS
+        return min(rest, _SLICE_SECONDS) if in_flight else 0.0

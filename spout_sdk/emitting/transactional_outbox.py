@@ -49,6 +49,8 @@ class TransactionalOutbox(Outbox):
         Raises:
             FailTupleError: if there is no room: the input that is executed fails.
         """
+        if not packs:
+            return
         super()._send_full([pack for pack in packs if pack.step is not None])
         for pack in packs:
             if pack.step is None and pack.size >= pack.limit:

@@ -128,11 +128,6 @@ class SourceTask(SpoutSource):
                     warn_of_lost(self._by, each.at, *lost)
             self._source.close()
 
-    @property
-    def lag(self) -> int:
-        """Messages that were not emitted yet, as far as is known without a request."""
-        return sum(self._source.lag(each.at) for each in self.messages) + len(self._buffer)
-
     def is_due(self, now: float) -> bool:
         """Whether there is a message to emit now, in a partition without too many uncommitted offsets."""
         readable = (each for each in self.messages if not self._is_full(each))

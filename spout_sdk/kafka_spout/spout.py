@@ -116,7 +116,7 @@ class KafkaSpout(AnySpout):
         return getattr(self.ack, "__func__", None) is not KafkaSpout.ack
 
     def ack(self, message_id: Any) -> None:
-        """The tree of this message was fully processed; its offset is done when this returns."""
+        """The tree of this message was fully processed. It is done now, or when its outcome is delivered."""
 
     def fail(self, message_id: Any, failure: Failure) -> None:
         """The tree of this message was not fully processed; the message is delivered again, or given up."""

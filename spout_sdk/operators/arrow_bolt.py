@@ -93,13 +93,20 @@ class ArrowCollector:
         joined = NO_TREES if rows is None else input_.pack.batch
         numbers = None if rows is None else input_.numbers(rows)
         parts = []
-        for route, number, share in deliveries:
-            part = batch[share] if isinstance(share, slice) else batch.take(share)
-            places, counts = (np.zeros(part.num_rows, np.intp), None) if rows is None else input_.places(rows[share])
-            if numbers is not None:
-                places = numbered(places, numbers[share], counts)
-            parts.append(Part(route.packs[number], part, places, counts))
-        task.outbox.add_columns(parts, joined)
+        try:
+            for route, number, share in deliveries:
+                part = batch[share] if isinstance(share, slice) else batch.take(share)
+                places, counts = (
+                    (np.zeros(part.num_rows, np.intp), None) if rows is None else input_.places(rows[share])
+                )
+                if numbers is not None:
+                    places = numbered(places, numbers[share], counts)
+                parts.append(Part(route.packs[number], part, places, counts))
+            task.outbox.add_columns(parts, joined)
+        except BaseException:
+            if rows is not None:
+                task.outbox.keep_open((joined, place) for place in input_.places(np.unique(rows))[0].tolist())
+            raise
         if not task.context.hooks:
             return
         receivers: list[tuple[TaskId, ...]] = [()] * batch.num_rows

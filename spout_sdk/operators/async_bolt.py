@@ -30,9 +30,10 @@ class AsyncBolt(AnyBolt, ABC):
                 place = (await self.client.get(URL, params={"q": tuple_["address"]})).json()
                 collector.emit((tuple_["address"], place["lat"], place["lon"]))
 
-    Inputs end in any order, and so do their outputs, which are sent within 5 ms, or 20 ms in an idle task. Inputs that
-    are equal in the fields of `ordered_by` are executed one after another, in the order of their arrival. The trees of
-    all inputs that a task has taken are kept alive, up to `max_tree_age`.
+    Inputs end in any order, and so do their outputs, which are sent within 5 ms, or 20 ms in an idle task, or 50 ms
+    while many records are in flight. Inputs that are equal in the fields of `ordered_by` are executed one after
+    another, in the order of their arrival. The trees of all inputs that a task has taken are kept alive, up to
+    `max_tree_age`.
 
     Attributes:
         streams: the streams that it emits to, made with `declare`.

@@ -17,7 +17,7 @@ from spout_sdk.errors import ComponentError
 from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, MAX_POLL
 from spout_sdk.runtime.task_loop import ComponentProcess, ProcessSink, TaskLoop
-from spout_sdk.spouts.spout_task import SpoutTask
+from spout_sdk.spouts.spout_task import RUN_SECONDS, SpoutTask
 from spout_sdk.statistics.stats import Stats, worst_of
 from tuple_tree.control import ControlState
 from tuple_tree.names import notices_topic
@@ -163,7 +163,7 @@ class SpoutLoop(TaskLoop[SpoutTask]):
         if self._control is not None:
             self._look_at_control(self._control, now)
         for task in tuple(self.tasks.values()):
-            task.control = self._control_state
+            task.control, task.run_seconds = self._control_state, RUN_SECONDS / len(self.tasks)
             task.tick(now)
         self._guarantee.tick(now)
         self._on_tick(now)

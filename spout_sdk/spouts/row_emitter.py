@@ -29,8 +29,9 @@ class RowEmitter:
 
     @property
     def is_usable(self) -> bool:
-        """Whether rows can be emitted at once: there is no hook to call for each emit, and a default stream."""
-        return not self._hooks and DEFAULT_STREAM in self._plans
+        """Whether rows can be emitted at once: no hook is called for each emit, and no row is encoded or has a key."""
+        plan = self._plans.get(DEFAULT_STREAM)
+        return not self._hooks and plan is not None and plan.codec.max_rows > 1
 
     @property
     def is_row(self) -> Callable[[Any], bool]:

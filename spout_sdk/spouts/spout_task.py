@@ -30,7 +30,7 @@ from tuple_tree.process_stats import LARGEST_ERROR
 
 # How many message timeouts beyond the largest tree age a tree is kept before it counts as lost.
 LOST_MARGIN_TIMEOUTS: Final = 1
-RUN_SECONDS: Final = 0.02  # how long chained bolts execute before the spout's process does its other work
+RUN_SECONDS: Final = 0.02  # how long chained bolts of all tasks execute before the spout's process does other work
 
 
 class SpoutTask(HeadTask, Task):
@@ -44,6 +44,7 @@ class SpoutTask(HeadTask, Task):
         batches: the input batches of its trees.
         untracked: message ids without a tree, which are acked after the call of the spout that has emitted them.
         control: the requested state of the topology; None while it is not known.
+        run_seconds: the part of `RUN_SECONDS` for its chained bolts.
     """
 
     _logger = get_logger("spout_sdk.spout")
@@ -65,6 +66,7 @@ class SpoutTask(HeadTask, Task):
         self._is_closing = False
         self.untracked: list[Any] = []
         self.control: ControlState | None = "running"
+        self.run_seconds = RUN_SECONDS
         self.batches = TreeBatches(self.outbox, is_identified=manifest.is_identified(component))
         self.collector = SpoutCollector(self, self.open_trees, self.untracked, self.batches)
         self.spout = self._make()
@@ -100,7 +102,7 @@ class SpoutTask(HeadTask, Task):
         tuples; raises `ComponentError` if the spout or a chained bolt raised.
         """
         if self.steps:
-            until = self._clock() + RUN_SECONDS
+            until = self._clock() + self.run_seconds
             if not self.run(until):
                 return True
             if self.is_held_up:
@@ -202,7 +204,7 @@ class SpoutTask(HeadTask, Task):
         return self.is_held_up or self.pause is not None
 
     def _tick_steps(self, now: float) -> None:
-        self.execute_retries(now, now + RUN_SECONDS)
+        self.execute_retries(now, now + self.run_seconds)
 
     def flush(self) -> None:
         """Sends everything that is buffered, and acks the messages whose trees have ended in the chain."""

@@ -2,7 +2,8 @@
 
 - `spec`: the declaration of a state, and the base of bolts with one; `bolt`: `StatefulBolt`; `deletion`: how a
   bolt deletes a key
-- `keyed_operator`: calls a bolt with a value for each key; `state_operator`: calls a `StatefulBolt`; `collectors`: its collector
+- `keyed_operator`: calls a bolt with a value for each key; `state_operator`: calls a `StatefulBolt`; `collectors`: its
+  collector
 - `task_state`: the state of a task; `table`: its values
 - `process_states`: restores and writes the states of the tasks of a process
 - `known_done`: the done positions of source partitions

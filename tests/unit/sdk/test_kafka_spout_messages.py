@@ -103,6 +103,20 @@ def test_values_by_default_are_the_message_or_a_dead_letter(
     assert topics.committed() == (emitted is None)
 
 
+@pytest.mark.parametrize(
+    "stream", [declare(["line"], codec="json"), declare(["line"], codec="avro"), declare(["line"], codec="bytes")]
+)
+def test_messages_that_are_read_together_are_encoded_one_by_one(stream: Any) -> None:
+    topics = MemoryTopics(source=1)
+    rig = Rig(topics, streams=[stream])
+    for first in (0, 3):
+        for offset in range(first, first + 3):
+            topics.add("source", 0, offset, b"%d" % offset)
+        rig.work(2)
+        lines = [values[0] for values in rig.emitted()]
+        assert [int(line) for line in lines] == [*range(first, first + 3)]
+
+
 def test_an_instance_a_partial_a_function_and_a_subclass_can_be_declared() -> None:
     class Mine(KafkaSpout):
         def __init__(self) -> None:

@@ -33,6 +33,7 @@ def written(sink: SentRecords) -> list[Sent]:
         ("w1 w2 w1 d0 d1", [2], []),
         ("w1 w2 w1 d0 d1 d2", [1, 2], []),
         ("w1 f1 d0", [], [1]),
+        ("r1 w1 r1 d0", [], []),
     ],
 )
 def test_a_tuple_is_acked_when_all_of_its_records_are_delivered(
@@ -55,6 +56,8 @@ def test_a_tuple_is_acked_when_all_of_its_records_are_delivered(
                 bolt.collector.ack(tuple_)
             case "f":
                 bolt.collector.fail(tuple_, "no")
+            case "r":
+                bolt.collector.retry(tuple_, "not yet")
     task.flush()
     assert (bench.sink.checksums(), list(bench.sink.failed())) == ({root: root for root in acked}, failed)
     assert sum(task.stats.failed.values()) == len(failed)
