@@ -121,17 +121,19 @@ class TooManyFailuresError(ComponentError):
 class OpenInputsError(SpoutSdkError):
     """A transaction could not be committed for half of its timeout, because inputs are open.
 
-    Either chained bolts do not end tuples without anchors, or tuples of a bolt with a state that have no identity; or
-    the set of done inputs between open ones does not fit into the metadata of a commit. `offset` is the offset of the
-    first open input in the partition `task` of the inbox of `component`; None if there is none.
+    Either chained bolts do not end tuples without anchors, or tuples of a bolt with a state that have no identity or
+    that it has written a record for; or the set of done inputs between open ones does not fit into the metadata of a
+    commit. `offset` is the offset of the first open input in the partition `task` of the inbox of `component`; None if
+    there is none.
     """
 
     def __init__(self, component: str, task: int, offset: int | None, seconds: float, *, fits: bool = True) -> None:
         super().__init__(
             f"{component}/{task} could not commit for more than {seconds:.0f} s, and has inputs open, the first at "
             f"offset {offset}: bolts that are chained to it hold tuples that would be lost or counted twice if the "
-            "process died after the commit, because they were emitted without anchors, or for tuples without an "
-            "identity of a bolt with a state. Anchor each emit, let these bolts ack soon, or do not chain them"
+            "process died after the commit, because they were emitted without anchors, or by a bolt with a state "
+            "for tuples without an identity or with a written record. Anchor each emit, let these bolts ack soon, or "
+            "do not chain them"
             if fits
             else f"{component}/{task} has inputs open, the first at offset {offset}, and the done inputs between them "
             "have not fitted into the metadata of a commit (offset.metadata.max.bytes) for more than "

@@ -166,7 +166,7 @@ class InputBatch:
 
     @property
     def has_counts(self) -> bool:
-        """Whether anything open was ever counted."""
+        """Whether anything open was ever counted; never in a chained batch, whose head inputs count."""
         return self._open is not None
 
     def take_released(self) -> bool:

@@ -21,7 +21,7 @@ MOST_WAITING: Final = 10_000
 _ROUNDING_SECONDS: Final = 1e-6  # largest rounding error of a time plus a delay
 
 
-class Outcomes(Protocol):
+class RetriedInputs(Protocol):
     """The part of a `Settlement` that `Retries` uses."""
 
     def is_open(self, offset: int) -> bool: ...
@@ -72,7 +72,7 @@ class Retries:
         settlement: the outcomes of its inputs.
     """
 
-    def __init__(self, task: Task, settlement: Outcomes) -> None:
+    def __init__(self, task: Task, settlement: RetriedInputs) -> None:
         manifest = task.topology.manifest
         options = task.topology.options.get(task.context.component, BoltOptions())
         self._component = task.context.component

@@ -79,7 +79,7 @@ class DeliveryReports:
         return taken
 
 
-class Settles(Protocol):
+class WrittenInputs(Protocol):
     """The part of a `Settlement` that `RecordWrites` uses."""
 
     def ack(self, tuple_: Tuple) -> None: ...
@@ -92,7 +92,7 @@ class Settles(Protocol):
 class RecordWrites:
     """Writes records for the inputs of a step: each input is open until its records are delivered."""
 
-    def __init__(self, task: Task, settlement: Settles) -> None:
+    def __init__(self, task: Task, settlement: WrittenInputs) -> None:
         self._component, self._task = task.context.component, task.context.task
         self._hooks, self._run_hooks = task.context.hooks, task.run_hooks
         self._counters, self._sink = task.environment.counters, task.environment.sink

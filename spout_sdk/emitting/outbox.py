@@ -33,7 +33,7 @@ MAX_MESSAGE: Final = 500
 _MOST_CHARACTERS: Final = 65_536
 
 
-class Settles(Protocol):
+class FlushedInputs(Protocol):
     """The part of a step's settlement that a flush uses."""
 
     writes: Any
@@ -78,7 +78,7 @@ class Outbox(Buffer):
         self._counters = environment.counters
         self.acks = acks
         self.begun, self.acked = PlacedRuns(), PlacedRuns()
-        self.settlements: list[Settles] = []
+        self.settlements: list[FlushedInputs] = []
         self._fails: list[int] = []
         self._fail_messages: list[str] = []
         self._characters = 0

@@ -308,7 +308,14 @@ def resumed(component: str) -> Do:
 
 
 def requested(state: Any) -> Do:
-    return lambda scene: scene.running.request(state)
+    """Requests a state, and waits until the spout, which looks four times a second, knows it."""
+
+    def do(scene: Scene) -> None:
+        scene.running.request(state)
+        known = until(f"the spout is {state}", lambda scene: scene.running.stats("messages").control == (state,))
+        known(scene)
+
+    return do
 
 
 def until(what: str, condition: Callable[[Scene], object]) -> Do:
