@@ -30,7 +30,7 @@ from tuple_tree.process_stats import LARGEST_ERROR
 
 # How many message timeouts beyond the largest tree age a tree is kept before it counts as lost.
 LOST_MARGIN_TIMEOUTS: Final = 1
-RUN_SECONDS: Final = 0.02  # how long chained bolts of all tasks execute before the spout's process does other work
+RUN_SECONDS: Final = 0.04  # how long chained bolts of all tasks execute before the spout's process does other work
 
 
 class SpoutTask(HeadTask, Task):
