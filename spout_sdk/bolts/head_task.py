@@ -39,7 +39,7 @@ class HeadTask(ABC):
         steps: its bolts; the first of a bolt's task executes the records of its inbox.
     """
 
-    inputs: InputOffsets  # a spout's has none
+    inputs: InputOffsets  # always empty in the task of a spout
 
     def __init__(
         self,

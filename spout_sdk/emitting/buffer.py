@@ -40,7 +40,7 @@ class Buffer(ABC):
     """Adds tuples to the packs of their receivers, with the places that they are anchored to.
 
     If that raises, some receivers may have got the tuples: the trees of their places must not complete (`keep_open`).
-    `BasicCollector.emit` adds a tuple for one receiver without a call.
+    `BasicCollector.emit` does the same for one receiver without a call of `add`.
 
     Args:
         next_id: returns random ids, as seeds of edges.
@@ -78,7 +78,7 @@ class Buffer(ABC):
         batch: InputBatch,
         places: Sequence[int],
     ) -> None:
-        """Adds tuples with one anchor each: all for one receiver, or each for its own ones."""
+        """Adds tuples with one anchor each: all for one receiver, or each for its own receivers."""
         full: dict[OpenPack, None] = {}
         try:
             if isinstance(receivers, OpenPack):

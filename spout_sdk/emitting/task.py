@@ -133,7 +133,7 @@ class Task:
 
 
 def has_lingered(seconds: float, sink: Sink) -> bool:
-    """Whether what was buffered for some seconds is sent now; while many records are in flight it waits for more."""
+    """Whether data that was buffered for some seconds is sent now; it waits longer while many records are in flight."""
     if seconds >= CONGESTED_LINGER_SECONDS:
         return True
     return seconds >= LINGER_SECONDS - _MICROSECOND and not sink.is_congested()

@@ -27,10 +27,10 @@ logger = get_logger("spout_sdk.kafka")
 _HURRY_SECONDS: Final = 0.001
 _HURRY_EVERY_SECONDS: Final = 0.002
 _MOST_IN_FLIGHT: Final = 4
-"""Of a producer, before a flush adds one for each partition.
+"""The largest number of records of a producer in flight with which a task flushes, adding one for each partition.
 
-An idempotent producer has five requests in flight for a partition. While records wait beyond that, its thread polls
-without a pause and takes a core from the brokers and bolts that it waits for.
+An idempotent producer has five requests in flight for a partition. While more records wait, its thread polls without a
+pause, and takes CPU time from brokers and bolts.
 """
 
 

@@ -64,7 +64,7 @@ def default_translate(streams: Sequence[Stream], codec: SourceCodec | None = Non
 def _decoder(stream: Stream, codec: SourceCodec | None) -> Callable[[Record], Sequence[Any]]:
     of = source_stream(stream, codec)
     if of is None:
-        return _ValueOnly(is_text=stream.fields[0].type == "string")
+        return ValueTranslation(is_text=stream.fields[0].type == "string")
     for field in stream.fields if (of.codec, stream.codec) == ("json", "arrow") else ():
         if missing := not_in_json(field.type):
             raise TopologyError(
@@ -80,7 +80,7 @@ def _decoder(stream: Stream, codec: SourceCodec | None) -> Callable[[Record], Se
     return decode
 
 
-class _ValueOnly:
+class ValueTranslation:
     """Translates a message to its value, as bytes or as text."""
 
     def __init__(self, *, is_text: bool) -> None:

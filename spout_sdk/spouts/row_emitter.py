@@ -52,15 +52,16 @@ class RowEmitter:
             except (TypeError, ValueError):
                 rows, message_ids = rows[: len(chosen)], message_ids[: len(chosen)]
                 roots = roots if roots is None else roots[: len(chosen)]
-        batch: InputBatch = self._batches.of([], len(rows))
-        places: Sequence[int] = [0] * len(rows)
+        batch: InputBatch = self._batches.of([], len(rows))  # also makes `untracked` a batch without a trace
+        places: Sequence[int]
         if roots is None:
-            batch = self._batches.untracked
+            batch, places = self._batches.untracked, [0] * len(rows)
         else:
             if not self._pending.put_all(roots.tolist(), message_ids, self._clock()):
                 return 0
             first = batch.add(roots, np.zeros(len(rows), np.uint64), self._identities(message_ids))
-            self._outbox.begun.add_range(batch, places := range(first, first + len(rows)))
+            places = range(first, first + len(rows))
+            self._outbox.begun.add_range(batch, places)
         receivers = chosen if plan.only is None else plan.only[0]
         self._outbox.add_rows(receivers, rows, batch, places)
         self._counters.emitted += len(rows)

@@ -44,7 +44,7 @@ class SpoutTask(HeadTask, Task):
         batches: the input batches of its trees.
         untracked: message ids without a tree, which are acked after the call of the spout that has emitted them.
         control: the requested state of the topology; None while it is not known.
-        run_seconds: the part of `RUN_SECONDS` for its chained bolts.
+        run_seconds: how long its chained bolts execute at a time: its share of `RUN_SECONDS`.
     """
 
     _logger = get_logger("spout_sdk.spout")
