@@ -16,6 +16,7 @@ Folders, in the order in which a tuple passes through them:
 - `emitting`: what all tasks share: emit plans, packs of tuples, ack batches, sessions, flushes, dead letters,
   input offsets.
 - `bolts`: tasks, and their steps: bolts that run in a task; readers, settlement.
+- `steps`: functions with types as bolts, and `Stream`, which adds them.
 - `operators`: the kinds of bolts, each with its collector, and how a step calls it.
 - `delivery`: delivery guarantees: when offsets are committed; the transactions of exactly once.
 - `kafka`: producers, consumers, settings, checks.
@@ -78,6 +79,7 @@ from spout_sdk.state.deletion import DELETE
 from spout_sdk.state.spec import keyed_state
 from spout_sdk.state.view import StateEntry, StateView
 from spout_sdk.statistics.stats import Counters, Stats
+from spout_sdk.steps.context import StepContext
 from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from spout_sdk.topologies.builder import TopologyBuilder
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
@@ -146,6 +148,7 @@ __all__ = [
     "StateView",
     "StatefulBolt",
     "Stats",
+    "StepContext",
     "Stream",
     "TaskContext",
     "TaskHook",

@@ -85,6 +85,33 @@ class LocalCodec:
         return encode_tuples(self._codec, rows)
 
 
+class ObjectCodec(LocalCodec):
+    """The codec of a local stream whose rows are objects of a class, which are passed as they are.
+
+    Args:
+        values_of: returns the values of an object.
+        object_of: returns the object with some values.
+    """
+
+    def __init__(
+        self, stream: Stream, values_of: Callable[[Any], Values], object_of: Callable[[Sequence[Any]], Any]
+    ) -> None:
+        super().__init__(stream)
+        self.values_of, self._object_of = values_of, object_of
+        self._are_values, self.is_row = self.is_row, _is_no_row
+
+    def row(self, values: Sequence[Any]) -> Any:
+        values = tuple(values)
+        return self._object_of(values if self._are_values(values) else super().row(values))
+
+    def encode(self, rows: Any) -> bytes:
+        return super().encode([*map(self.values_of, rows)])
+
+
+def _is_no_row(values: Values) -> bool:  # noqa: ARG001 - values are not an object
+    return False
+
+
 PayloadCodec = Union["PackCodec", _SingleCodec]  # turns rows into the payload of a record, and back
 
 

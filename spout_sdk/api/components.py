@@ -4,10 +4,11 @@ Each task has its own instance and its own thread; do not use a collector from a
 that waits for other services.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from spout_sdk.api.needs import Needs
+from spout_sdk.api.row_types import RowType
 from tuple_tree.streams import Stream
 
 
@@ -16,10 +17,13 @@ class AnySpout:
 
     Attributes:
         needs: what the kind needs of a task.
+        streams: the streams that it emits to.
+        row_types: stream → the type of its rows, for streams that have one.
     """
 
     needs: ClassVar[Needs] = Needs("a Spout")
     streams: Sequence[Stream] = ()
+    row_types: Mapping[str, RowType[Any]] = {}
 
 
 class AnyBolt:
@@ -27,7 +31,10 @@ class AnyBolt:
 
     Attributes:
         needs: what the kind needs of a task.
+        streams: the streams that it emits to.
+        row_types: stream → the type of its rows, for streams that have one.
     """
 
     needs: ClassVar[Needs] = Needs()
     streams: ClassVar[Sequence[Stream]] = ()
+    row_types: Mapping[str, RowType[Any]] = {}

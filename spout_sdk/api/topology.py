@@ -8,6 +8,7 @@ from kafka_clients.topology_reference import ReferenceLoadError, load_reference
 from spout_sdk.api.components import AnyBolt, AnySpout
 from spout_sdk.api.context import HookFactory
 from spout_sdk.api.retry import RetryPolicy
+from spout_sdk.api.row_types import RowType
 from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
 from tuple_tree.packs import MAX_ROWS
@@ -84,6 +85,7 @@ class Topology:
         settings: component → settings of its code by which its statistics are judged: `concurrency` of an `AsyncBolt`,
             `time_limit_ms` if it has one, `late_stream` (1) if windows have one, and `max_retries` of a bolt or a
             `KafkaSpout`.
+        row_types: component and stream → the type of its rows, for streams that have one.
     """
 
     manifest: Manifest
@@ -99,6 +101,7 @@ class Topology:
     stop_timeout: float = STOP_TIMEOUT
     state_guarantees: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    row_types: Mapping[tuple[str, str], RowType[Any]] = field(default_factory=dict)
 
     def longest_silence(self, spout: str) -> float:
         """Seconds for which no tree of a spout may end although all bolts work.

@@ -9,6 +9,7 @@ import numpy as np
 
 from spout_sdk.api.tuples import InputPack, InputStream
 from spout_sdk.bolts.input_rows import ArrowInput, InputRows
+from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.emitting.open_pack import OpenPack, PlacedRows
 from spout_sdk.emitting.task import Task
@@ -20,7 +21,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.identities import source_hash
 from tuple_tree.input_batch import InputBatch
 from tuple_tree.names import chain_of
-from tuple_tree.payloads import LocalCodec, decode_tuples, payload_codec
+from tuple_tree.payloads import LocalCodec, ObjectCodec, decode_tuples, payload_codec
 from tuple_tree.streams import Values
 
 
@@ -30,10 +31,10 @@ class ChainReader:
     Args:
         root: the component that the task belongs to.
         settlement: of the step; settles tuples that cannot be read.
-        is_columns: whether the step takes columns.
+        operator: of the step.
     """
 
-    def __init__(self, task: Task, bolt: BoltManifest, root: str, settlement: Settlement, *, is_columns: bool) -> None:
+    def __init__(self, task: Task, bolt: BoltManifest, root: str, settlement: Settlement, operator: Operator) -> None:
         manifest = task.topology.manifest
         (subscription,) = bolt.subscriptions
         stream = manifest.stream(subscription.source, subscription.stream)
@@ -44,7 +45,7 @@ class ChainReader:
         self._topic, self._task = chain_of(root), task.context.task
         self._outbox, self._wall_ms = task.outbox, task.environment.wall_ms
         self._settlement = settlement
-        self._is_columns = is_columns
+        self._is_columns, self._takes_rows = operator.takes_columns, operator.takes_rows
         self._numbers = count()
 
     def read(self, pack: OpenPack) -> InputRows | ArrowInput:
@@ -58,6 +59,9 @@ class ChainReader:
         self._settlement.received(opened)
         pack.counters.transferred += opened.size
         rows, errors = placed.rows, dict[int, WireError]()
+        values_of = pack.codec.values_of if isinstance(pack.codec, ObjectCodec) else None
+        if values_of is not None and not self._takes_rows:
+            rows, values_of = _each(rows, values_of, errors), None
         # The rows of a stream that other bolts receive through Kafka are encoded.
         if not isinstance(pack.codec, LocalCodec) and isinstance(rows, list):
             rows, errors = self._decoded(rows)
@@ -69,7 +73,7 @@ class ChainReader:
             if not isinstance(rows, list):
                 values, found = self._codec.readable(rows)
                 errors |= found
-            read = InputRows.of(values, opened, errors)
+            read = InputRows.of(values, opened, errors, values_of)
         for index, error in errors.items():
             self._settlement.reject(opened.tuple_at(index, values[index] if isinstance(values, list) else ()), error)
         return read

@@ -1,12 +1,10 @@
 """Calls the operator of a step with inputs, retries and ticks; measures the calls, and shows the running one."""
 
 import math
-from collections.abc import Iterable
 from typing import Any, Final
 
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.topology import BoltOptions
-from spout_sdk.api.tuples import Tuple
 from spout_sdk.arguments import check_seconds
 from spout_sdk.bolts.input_rows import InputRows, Inputs, first_of
 from spout_sdk.bolts.operator import Operator
@@ -84,7 +82,7 @@ class Executor:
         Raises:
             ComponentError: if the bolt raised, and its options or the number of failures end the task.
         """
-        if isinstance(inputs, InputRows):
+        if isinstance(inputs, InputRows) and not self.operator.takes_rows:
             inputs = inputs.tuples()
         count, load, clock = len(inputs), self._load, self._clock
         self._counters.executed += count
@@ -185,8 +183,9 @@ class Executor:
         since, inputs = running
         return RunningCall(since, (one,) if one is not None and one in inputs else inputs)
 
-    def _time(self, inputs: Iterable[Tuple], seconds: float) -> None:
+    def _time(self, inputs: Inputs, seconds: float) -> None:
         """Records the average time per tuple of a timed call: for one in `SAMPLE` tuples, or for all with hooks."""
         self._counters.execute_latency.record(seconds)
-        for tuple_ in inputs if self._hooks else ():
+        tuples = () if not self._hooks else inputs.tuples() if isinstance(inputs, InputRows) else inputs
+        for tuple_ in tuples:
             self._run_hooks(lambda hook, tuple_=tuple_: hook.bolt_execute(tuple_, seconds))  # type: ignore[misc]

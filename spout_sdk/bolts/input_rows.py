@@ -1,6 +1,6 @@
 """Rows of a record, as values or as columns: they wait for a step, and become tuples when a bolt takes these."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
@@ -17,41 +17,55 @@ if TYPE_CHECKING:
     from tuple_tree.arrow_packs import PackCodec
 
 
+ValuesOf = Callable[[Any], Values]
+
+
 class InputRows:
-    """Rows of a record, as values; a slice of it is some of them.
+    """Rows of a record, as values or as objects; a slice of it is some of them.
 
     Attributes:
-        values: the values of each row.
+        values: the values of each row; its object, if the rows are objects.
         indices: the index of each row among the record's tuples, rising.
+        values_of: returns the values of an object; None if the rows are values.
     """
 
-    __slots__ = ("indices", "pack", "values")
+    __slots__ = ("indices", "pack", "values", "values_of")
 
-    def __init__(self, values: list[Values], pack: InputPack, indices: Sequence[int]) -> None:
-        self.values, self.pack, self.indices = values, pack, indices
+    def __init__(
+        self, values: list[Any], pack: InputPack, indices: Sequence[int], values_of: ValuesOf | None = None
+    ) -> None:
+        self.values, self.pack, self.indices, self.values_of = values, pack, indices, values_of
 
     @classmethod
-    def of(cls, values: list[Values], pack: InputPack, without: Container[int] = ()) -> Self:
+    def of(
+        cls,
+        values: list[Any],
+        pack: InputPack,
+        without: Container[int] = (),
+        values_of: ValuesOf | None = None,
+    ) -> Self:
         """The rows of a record that are neither acked nor failed, without some of them."""
         if pack.left == pack.size and not without:
-            return cls(values, pack, range(pack.size))
+            return cls(values, pack, range(pack.size), values_of)
         indices = [at for at, settled in enumerate(pack.settled) if not (settled or at in without)]
-        return cls([values[at] for at in indices], pack, indices)
+        return cls([values[at] for at in indices], pack, indices, values_of)
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, rows: slice) -> "InputRows":
-        return InputRows(self.values[rows], self.pack, self.indices[rows])
+        return InputRows(self.values[rows], self.pack, self.indices[rows], self.values_of)
 
     def tuples(self) -> list[Tuple]:
         """Its rows as tuples."""
-        pack, indices = self.pack, self.indices
+        pack, indices, values = self.pack, self.indices, self.values
+        if self.values_of is not None:
+            values = list(map(self.values_of, values))
         if not pack.batch.is_tracked:
-            return list(map(Tuple, self.values, repeat(pack), indices, repeat(0)))
+            return list(map(Tuple, values, repeat(pack), indices, repeat(0)))
         if pack.starts is None:
-            return list(map(Tuple, self.values, repeat(pack), indices, map(pack.first.__add__, indices)))
-        return list(map(pack.tuple_at, indices, self.values))
+            return list(map(Tuple, values, repeat(pack), indices, map(pack.first.__add__, indices)))
+        return list(map(pack.tuple_at, indices, values))
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -20,6 +20,7 @@ class Operator(ABC):
 
     Attributes:
         takes_columns: whether inputs are rows of an `ArrowInput` instead of tuples.
+        takes_rows: whether inputs are `InputRows`; inputs that are executed again are tuples.
         takes_several: whether one call of the bolt takes several tuples, of several records if these are not columns.
         size: how many inputs `process` gets.
         can_expire: whether an input that is open for longer than its trees fails: the bolt may have forgotten it.
@@ -34,6 +35,7 @@ class Operator(ABC):
     """
 
     takes_columns = False
+    takes_rows = False
     takes_several = False
     can_expire = True
     stop_timeout: float = STOP_TIMEOUT

@@ -137,6 +137,11 @@ class Retries:
         self._counters.executed -= len(tuples)
         self._load.executed -= len(tuples)
 
+    def failures_of(self, tuple_: Tuple) -> int:
+        """How often a tuple that is executed again has failed before."""
+        known = self._known.get((tuple_.offset, tuple_.index))
+        return 0 if known is None else known.failures
+
     def has_due(self, now: float) -> bool:
         return bool(self._queue) and self._queue[0][0] <= now + _ROUNDING_SECONDS
 

@@ -68,8 +68,7 @@ class Step(Task):
         declared = topology.manifest.component(component)
         self._reader: ChainReader | None = None
         if root is not None and isinstance(declared, BoltManifest):
-            is_columns = self.operator.takes_columns
-            self._reader = ChainReader(self, declared, root, self.settlement, is_columns=is_columns)
+            self._reader = ChainReader(self, declared, root, self.settlement, self.operator)
         self.followers: list[Step] = []
         self._queue: deque[Read] = deque()
         self._begun: Inputs = ()  # what is executed now

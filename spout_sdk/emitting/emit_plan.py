@@ -11,7 +11,7 @@ from spout_sdk.statistics.stats import Counters
 from tuple_tree.anchors import SOURCE_HEADER
 from tuple_tree.errors import describe, shown
 from tuple_tree.names import tuples_topic
-from tuple_tree.payloads import LocalCodec, PayloadCodec, payload_codec
+from tuple_tree.payloads import LocalCodec, ObjectCodec, PayloadCodec, payload_codec
 from tuple_tree.routing import Choose, ChooseRows, KeyOf, chooser
 from tuple_tree.shuffle import SetShares
 from tuple_tree.streams import Stream
@@ -37,10 +37,11 @@ class EmitPlan:
     Attributes:
         choose: returns the `Targets` of values; raises `TypeError` or `ValueError` if a grouping cannot use them.
         is_row: whether the codec takes values as they are.
+        holds_objects: whether its packs hold objects of the stream's row type, instead of values.
         only: a tuple with the one open pack, if a single task receives all tuples; otherwise None.
     """
 
-    __slots__ = ("_component", "_width", "choose", "codec", "is_row", "only", "routes", "stream")
+    __slots__ = ("_component", "_width", "choose", "codec", "holds_objects", "is_row", "only", "routes", "stream")
 
     def __init__(
         self, component: str, stream: Stream, codec: PayloadCodec | LocalCodec, routes: Sequence[Route]
@@ -50,7 +51,7 @@ class EmitPlan:
         self.codec = codec
         self._width = len(stream.fields)
         self.routes = tuple(routes)
-        self.is_row = codec.is_row
+        self.is_row, self.holds_objects = codec.is_row, isinstance(codec, ObjectCodec)
         packs = [pack for route in routes for pack in route.packs]
         is_only = len(packs) == 1 and not stream.direct and not routes[0].is_by_values
         self.only: tuple[OpenPack] | None = (packs[0],) if is_only else None
@@ -131,6 +132,8 @@ def emit_plans(
         # A stream that no bolt receives through Kafka is not encoded.
         is_local = bool(receivers_of) and all(bolt.is_chained for bolt, _ in receivers_of)
         codec: PayloadCodec | LocalCodec = LocalCodec(stream) if is_local else payload_codec(stream)
+        if is_local and (of_type := topology.row_types.get((component, stream.name))) is not None:
+            codec = ObjectCodec(stream, of_type.values, of_type.row)
         source = (SOURCE_HEADER, f"{component}/{stream.name}".encode())
         routes = []
         for bolt, subscription in receivers_of:

@@ -1,6 +1,6 @@
 """A spout that reads Kafka topics, after Storm's `storm-kafka-client`.
 
-- `spout`: `KafkaSpout`; `translation`: messages to tuples.
+- `spout`: `KafkaSpout`; `translation`, `typed_translation`: messages to tuples.
 - `source_task`: the source of a `KafkaSpout`; `read_ahead`: messages that are not emitted yet;
   `message_emitter`: emits messages, and makes dead letters; `outcomes`: ends messages, and writes outcomes.
 - `partitions`: which source partitions a task has, and where they begin; `kafka_source`: reads them.

@@ -11,6 +11,7 @@ from spout_sdk.errors import EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.outcomes import OutcomeWriter
 from spout_sdk.kafka_spout.read_ahead import Run
 from spout_sdk.kafka_spout.translation import KafkaTuple, ValueTranslation
+from spout_sdk.kafka_spout.typed_translation import TypedTranslation
 from spout_sdk.records import Record
 from spout_sdk.spouts.row_emitter import RowEmitter
 from spout_sdk.spouts.spout_task import SpoutTask
@@ -38,7 +39,8 @@ class MessageEmitter:
         self, spout: Any, task: SpoutTask, first_position: int, messages: SourceMessages, outcomes: OutcomeWriter
     ) -> None:
         self._translate, self._policy = spout.translate, spout.retry
-        self._rows_of = spout.translate.rows if isinstance(spout.translate, ValueTranslation) else None
+        is_own = isinstance(spout.translate, ValueTranslation | TypedTranslation)
+        self._rows_of = spout.translate.rows if is_own else None
         self._context, self._counters = task.context, task.environment.counters
         self._collector, self._dead_letters = task.collector, task.dead_letters
         self._rows_emitter = RowEmitter(task, first_position)
@@ -103,7 +105,10 @@ class MessageEmitter:
             return (), self._translated(records[0])
         if self._rows_of is not None and not any(map(_HEADERS, records)):
             with suppress(Exception):  # raised by one message: each is translated by itself
-                return self._rows_of(records), None
+                as_objects = self._rows_emitter.takes_objects
+                found = self._rows_of(records, as_objects=as_objects)
+                if as_objects or all(map(self._rows_emitter.is_row, found)):
+                    return found, None
         is_row, rows = self._rows_emitter.is_row, list[Any]()
         for record in records:
             values, error = translated = self._translated(record)
@@ -121,9 +126,13 @@ class MessageEmitter:
             emitted = self._rows_emitter.emit(rows, range(first, first + len(rows)), run.roots)
             for at in range(emitted, len(rows)):
                 root = None if run.roots is None else int(run.roots[at])
-                emitted += self.emit(run.records[at], first + at, root, (rows[at], None))
+                emitted += self.emit(run.records[at], first + at, root, self._values(run.records[at], rows[at]))
             return emitted
-        return sum(self._emit_new(run, at, (values, None)) for at, values in enumerate(rows))
+        return sum(self._emit_new(run, at, self._values(run.records[at], row)) for at, row in enumerate(rows))
+
+    def _values(self, record: Record, row: Any) -> _Translated:
+        """The values of a row, which may be an object."""
+        return self._translated(record) if self._rows_emitter.takes_objects else (row, None)
 
     def _emit_new(self, run: Run, at: int, translated: _Translated) -> bool:
         """Emits one message of a run; returns whether it was emitted."""

@@ -2,34 +2,43 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from spout_sdk.api.components import AnySpout
 from spout_sdk.api.context import TaskContext
 from spout_sdk.api.needs import Needs
 from spout_sdk.api.retry import RetryPolicy
+from spout_sdk.api.row_types import RowType
 from spout_sdk.arguments import as_topology_error, check_choice, check_count
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.source_task import SourceTask
 from spout_sdk.kafka_spout.translation import FirstPoll, Translate, default_translate
+from spout_sdk.kafka_spout.typed_translation import TypedTranslation
 from spout_sdk.spouts.spout import SpoutCollector
 from tuple_tree.components import OutcomesCodec
 from tuple_tree.messages import Failure
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_PARTITIONS
 from tuple_tree.streams import (
+    DEFAULT_STREAM,
     SourceCodec,
     Streams,
     as_streams,
     declare,
 )
 
+# Without `value` the rows have any type.
+T = TypeVar("T", default=Any)
+
 _VALUE = (declare({"value": str}),)
 
 
-class KafkaSpout(AnySpout):
+class KafkaSpout(AnySpout, Generic[T]):
     """Reads topics, and delivers each message until its tree is acked.
 
+        builder.spout("orders", KafkaSpout("orders", value=Order), tasks=2)
         builder.set_spout("lines", KafkaSpout("source-topic"), tasks=2)
 
     An instance is also a factory: a call returns a copy, one for each task. The partitions of the topics are assigned
@@ -41,14 +50,18 @@ class KafkaSpout(AnySpout):
 
     Args:
         topics: the topics to read, one or several.
+        value: the type of the messages, and of the rows that it emits: a dataclass, `NamedTuple`, `TypedDict`,
+            `msgspec.Struct` or pydantic model, whose JSON is decoded, or `str` or `bytes` for messages as they are.
+            A message that does not fit becomes a dead letter that names the path of the wrong member.
         streams: the streams that it emits to; by default one with a field `value` of text.
         translate: returns the values of the tuple for a message, or a `KafkaTuple` for another stream; None skips it.
             By default `codec` says how a message is decoded. A message whose values do not fit the stream, or for which
             it raises `InvalidMessageError`, becomes a dead letter; with any other exception the message fails and is
             retried.
         codec: the format of the messages: `json`, an object with the fields of the stream, or `avro`, the bare body of
-            a record of them. By default one field of text or bytes is the message's value, and anything else is JSON,
-            or Avro if that is the codec of the stream. Tuples travel with the codec of their stream, whatever this is.
+            a record of them, in their order. By default one field of text or bytes is the message's value, and anything
+            else is JSON, or Avro if that is the codec of the stream. Tuples travel with the codec of their stream,
+            whatever this is.
         first_poll: where to begin; see `FirstPoll`.
         retry: when a failed message is delivered again; for ever, unless it sets `max_retries`.
         max_uncommitted_offsets: the largest distance from the first open offset of a partition to a new one. None,
@@ -75,7 +88,8 @@ class KafkaSpout(AnySpout):
         self,
         topics: str | Sequence[str],
         *,
-        streams: Streams = _VALUE,
+        value: type[T] | None = None,
+        streams: Streams = (),
         translate: Translate | None = None,
         codec: SourceCodec | None = None,
         first_poll: FirstPoll = "uncommitted_earliest",
@@ -89,8 +103,17 @@ class KafkaSpout(AnySpout):
         check_choice("first_poll", first_poll, FirstPoll)
         if max_uncommitted_offsets is not None:
             check_count("max_uncommitted_offsets", max_uncommitted_offsets)
-        self.streams = as_streams(streams)
-        if codec is not None:
+        self.streams = as_streams(streams) or _VALUE
+        if value is not None:
+            if streams or translate is not None:
+                other = "streams=" if streams else "translate="
+                raise TopologyError(
+                    f"a KafkaSpout has value=, which says how messages become rows, and {other}: leave one of them out"
+                )
+            row_type = RowType(value)
+            self.streams, self.row_types = (row_type.stream,), {DEFAULT_STREAM: row_type}
+            translate = TypedTranslation(row_type, codec)
+        elif codec is not None:
             check_choice("codec of a KafkaSpout", codec, SourceCodec)
             if translate is not None:
                 raise TopologyError(
@@ -103,7 +126,7 @@ class KafkaSpout(AnySpout):
         self.max_uncommitted_offsets = max_uncommitted_offsets
         self.outcomes, self.outcomes_codec = outcomes, outcomes_codec
 
-    def __call__(self) -> "KafkaSpout":
+    def __call__(self) -> "KafkaSpout[T]":
         """A spout like this one, for a task."""
         return copy.copy(self)
 

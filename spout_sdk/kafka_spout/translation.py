@@ -90,7 +90,7 @@ class ValueTranslation:
         value = _value(record)
         return (_text(value) if self._is_text else value,)
 
-    def rows(self, records: Sequence[Record]) -> list[Any]:
+    def rows(self, records: Sequence[Record], *, as_objects: bool) -> list[Any]:  # noqa: ARG002 - it has no row type
         """Translates several messages; raises an exception of any type if `__call__` raises for one of them."""
         values: list[Any] = list(map(_VALUE_OF, records))
         if self._is_text:

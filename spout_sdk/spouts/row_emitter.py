@@ -38,6 +38,11 @@ class RowEmitter:
         """The check whether values fit the stream as they are."""
         return self._plans[DEFAULT_STREAM].is_row
 
+    @property
+    def takes_objects(self) -> bool:
+        """Whether rows are objects of the stream's row type, instead of values."""
+        return self._plans[DEFAULT_STREAM].holds_objects
+
     def emit(self, rows: Sequence[Any], message_ids: Sequence[int], roots: IdColumn | None) -> int:
         """Emits messages up to the first that cannot be emitted, for instance by its grouping; returns how many.
 

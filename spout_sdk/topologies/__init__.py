@@ -2,6 +2,7 @@
 
 - `builder`: `TopologyBuilder`; `bolt_declarer`: the subscriptions of a bolt; `bolt_options`: its options.
 - `component_checks`: checks a component by itself. `unmet_needs`: compares needs with options, guarantee and streams.
+- `row_type_checks`: checks that steps take the rows that they receive.
 - `chaining`: decides which bolts are chained. `state_manifests`, `window_manifests`: the states of bolts.
 - `derived`: times, and the settings by which statistics are judged.
 """

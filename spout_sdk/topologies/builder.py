@@ -1,7 +1,7 @@
 """The builder of topologies, which rejects invalid topologies before they run."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from spout_sdk.api.context import HookFactory
 from spout_sdk.api.needs import needs_of
@@ -17,6 +17,10 @@ from spout_sdk.api.topology import (
 )
 from spout_sdk.arguments import as_topology_error, check_count, check_seconds
 from spout_sdk.errors import TopologyError
+from spout_sdk.kafka_spout.spout import KafkaSpout
+from spout_sdk.steps.bolt import step_bolt
+from spout_sdk.steps.function import is_function_of_a_row, step_function
+from spout_sdk.steps.stream import Stream
 from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from spout_sdk.topologies.bolt_options import check_options, check_retries, check_retry
 from spout_sdk.topologies.chaining import with_chains
@@ -30,6 +34,7 @@ from spout_sdk.topologies.component_checks import (
     check_source,
 )
 from spout_sdk.topologies.derived import component_settings, default_tick_ms, default_tree_age_ms, longest_stop
+from spout_sdk.topologies.row_type_checks import checked_row_types
 from spout_sdk.topologies.state_manifests import state_guarantees, with_states
 from spout_sdk.topologies.unmet_needs import check_needs
 from spout_sdk.topologies.window_manifests import check_aggregate_bolt, results_spouts
@@ -38,10 +43,13 @@ from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee, Manifest
 from tuple_tree.names import check_name
 from tuple_tree.packs import MAX_ROWS
 from tuple_tree.routing import CustomFactory
-from tuple_tree.streams import DEFAULT_STREAM, Stream, Streams
+from tuple_tree.streams import DEFAULT_STREAM, Streams
+from tuple_tree.streams import Stream as StreamManifest
 
 AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
 """Creates the instance of a task; for an external component, a function that its runner calls, such as Spark."""
+
+T = TypeVar("T")
 
 _MAX_PENDING: Final = 10_000
 _MAX_PENDING_EXTERNAL: Final = 200_000
@@ -113,6 +121,45 @@ class TopologyBuilder:
         if isinstance(factory, type):
             check_signatures("hook", factory)
         self._hooks.append(factory)
+
+    def spout(self, name: str, spout: KafkaSpout[T], tasks: int = 1, **options: Any) -> Stream[T]:
+        """Adds a spout, and returns its rows; call `step` of these.
+
+            shop = TopologyBuilder("shop")
+            shop.spout("orders", KafkaSpout("orders", value=Order)).step(items).key_by("name").step(ship, tasks=3)
+
+        Args:
+            name: unique within the topology.
+            spout: reads topics.
+            tasks: number of tasks.
+            options: as of `set_spout`.
+
+        Raises:
+            TopologyError: as `set_spout`.
+        """
+        self.set_spout(name, spout, tasks, **options)
+        return self.stream(name)
+
+    def stream(self, component: str) -> Stream[Any]:
+        """The rows that a component emits, to add steps to; the type is that of its declaration, if it has one.
+
+        Raises:
+            TopologyError: if there is no such component.
+        """
+        if component not in self._factories:
+            raise TopologyError(f"no component {component!r} was added before: there are {', '.join(self._factories)}")
+        row_types = getattr(self._made[component], "row_types", {})
+        return Stream(self, (component,), row_types.get(DEFAULT_STREAM))
+
+    def tasks_of(self, component: str) -> int:
+        """The number of tasks of a component."""
+        tasks = {each.name: each.tasks for each in self._spouts} | {each.name: each.tasks for each, _ in self._bolts}
+        return tasks[component]
+
+    def free_name(self, name: str) -> str:
+        """A name that no component has: the one given, or with a number behind it."""
+        names = (name, *(f"{name}-{number}" for number in range(2, 2 + len(self._factories))))
+        return next(each for each in names if each not in self._factories)
 
     def set_spout(
         self,
@@ -187,8 +234,8 @@ class TopologyBuilder:
 
         Args:
             name: unique within the topology.
-            factory: a class of a bolt, such as `Bolt` or `BasicBolt`, or a callable without arguments that returns an
-                instance; called once for each task.
+            factory: a function of a row, as for `Stream.step`; or a class of a bolt, such as `Bolt` or `BasicBolt`,
+                or a callable without arguments that returns an instance, called once for each task.
             tasks: number of tasks.
             on_exception: what to do with a tuple whose `execute` raised: `fail` it, which is the default, `retry` it in
                 its task, `crash` the process, or write its record to the dead letters and ack it (`dead_letter`).
@@ -209,6 +256,8 @@ class TopologyBuilder:
         Raises:
             TopologyError: if the bolt is invalid.
         """
+        if not external and is_function_of_a_row(factory):
+            factory = cast(AnyFactory, step_bolt(step_function(name, factory)))
         declared = self._add(name, factory, BOLTS, external, streams)
         if external:
             check_function("bolt", name, factory, "a function, such as transform(rows) in Spark")
@@ -296,6 +345,7 @@ class TopologyBuilder:
             )
         manifest = with_states(manifest, made)
         check_needs(manifest, made, self._options)
+        row_types = checked_row_types(manifest, made)
         for bolt in bolts:
             check_retries(manifest, bolt.name, self._options[bolt.name])
         targets = {name: each.topic for name, each in made.items() if needs_of(each).writes}
@@ -313,6 +363,7 @@ class TopologyBuilder:
             longest_stop(manifest, made),
             state_guarantees(manifest, made),
             component_settings(made, self._options),
+            row_types,
         )
 
     def _add(
@@ -322,7 +373,7 @@ class TopologyBuilder:
         kinds: tuple[type, ...],
         external: bool,
         streams: Streams | None,
-    ) -> tuple[Stream, ...]:
+    ) -> tuple[StreamManifest, ...]:
         """Adds a component; returns the streams that it declares."""
         with as_topology_error():
             check_name("component", name)

@@ -16,6 +16,7 @@ from spout_sdk.operators.bolt import Bolt
 from spout_sdk.operators.kafka_bolt import KafkaBolt
 from spout_sdk.spouts.spout import Spout
 from spout_sdk.state.bolt import StatefulBolt
+from spout_sdk.steps.bolt import AsyncStepBolt, StepBolt
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.components import OutcomesCodec, OutcomesManifest
@@ -28,7 +29,7 @@ from tuple_tree.streams import Stream, Streams, as_streams
 SPOUTS: Final = (Spout, KafkaSpout)
 BOLTS: Final = (
     *(Bolt, BasicBolt, BatchBolt, ArrowBolt, AsyncBolt),
-    *(KafkaBolt, StatefulBolt, AggregateBolt, WindowedBolt),
+    *(KafkaBolt, StatefulBolt, AggregateBolt, WindowedBolt, StepBolt, AsyncStepBolt),
 )
 
 

@@ -136,7 +136,7 @@ def run(
             stack.enter_context(looped(target.check_processes, LOOK_SECONDS, errors))
         stack.enter_context(looped(filler(targets, kafka), 1 / RATE, errors))
         working = "all topologies at work"
-        eventually(lambda: errors or all(target.is_at_work for target in targets), working, 400)
+        eventually(lambda: errors or all(target.is_at_work for target in targets), working, 1_000)
         steady = "acks within seconds: Spark compiles its code for minutes"
         eventually(lambda: errors or is_steady(tracked), steady, 600)
         for target in targets:

@@ -35,7 +35,9 @@ def test_what_is_private_is_used_in_its_module_only() -> None:
     for path in Path(spout_sdk.__file__).parent.rglob("*.py"):
         of_others, own = set[str](), set[str]()
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and re.match("_(?!replace$)[a-z]", node.attr):  # that of a named tuple
+            if isinstance(node, ast.Attribute) and re.match(
+                "_(?!(replace|fields)$)[a-z]", node.attr
+            ):  # that of a named tuple
                 of_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
                 of_library = isinstance(node.value, ast.Name) and node.value.id in ("os", "sys")
                 of_super = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "super"

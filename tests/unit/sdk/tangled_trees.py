@@ -6,7 +6,8 @@ not delivered, and delivery reports come in the middle of sends.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any, ClassVar
@@ -231,6 +232,38 @@ class Basic(BasicBolt):
         if is_dead:
             Here.world.dead.update(tuple_.roots)
         raise RuntimeError("no")
+
+
+@dataclass
+class Number:
+    n: int
+
+
+class Stepped:
+    """A function as a bolt: rows that raise have no results, and fail alone."""
+
+    streams: ClassVar[Sequence[Stream]] = (CHILD,)
+
+    @staticmethod
+    def of(component: str) -> Callable[[Number], Iterator[Number]]:
+        def step(number: Number) -> Iterator[Number]:
+            world, roots = Here.world, Here.world.roots[number.n]
+            made = [world.number(roots) for _ in range(world.chance.choice((0, 1, 2)))]
+            for each in made[:1]:
+                yield Number(each)
+            if world.chance.random() < 0.05:
+                is_dead = world.on_exception == "dead_letter"
+                world.settle(number.n, failed=not is_dead)
+                if is_dead:
+                    world.dead.update(roots)
+                raise RuntimeError("no")
+            for each in made[1:]:
+                yield Number(each)
+            for each in made:
+                world.is_due(component, "default", each)
+            world.settle(number.n)
+
+        return step
 
 
 class Arrow(ArrowBolt):

@@ -23,6 +23,7 @@ from tests.unit.sdk.tangled_trees import (
     Leaf,
     Moody,
     Source,
+    Stepped,
     Tangled,
     TroubledProducer,
     World,
@@ -53,9 +54,9 @@ class Tangle(TopologyBuilder):
         super().__init__("order", pack_tuples=world.chance.choice((1, 3, 1_000)), **of)
 
     def bolt(self, name: str, kind: Any, source: str, how: str = "shuffle", stream: str = "default", **of: Any) -> None:
-        if issubclass(kind, Basic):
+        if issubclass(kind, Basic | Stepped):
             of["on_exception"] = Here.world.on_exception
-        declared = self.set_bolt(name, kind, **of)
+        declared = self.set_bolt(name, Stepped.of(name) if kind is Stepped else kind, **of)
         fields = (stream,) if how == "fields" else (Moody,) if how == "custom" else ()
         getattr(declared, f"{how}_grouping")(source, *fields, stream=stream)
         if how != "custom":
@@ -65,9 +66,10 @@ class Tangle(TopologyBuilder):
         chance = Here.world.chance
         self.bolt(f"{prefix}every", Leaf, source, "all", tasks=2)
         self.bolt(f"{prefix}one", Leaf, source, tasks=3)
-        self.bolt(f"{prefix}moody", Leaf, source, "custom", "moody", tasks=2)
-        if chance.random() < 0.7:
-            self.bolt(f"{prefix}other", Leaf, source, "custom", "moody")
+        if "moody" in streams:
+            self.bolt(f"{prefix}moody", Leaf, source, "custom", "moody", tasks=2)
+            if chance.random() < 0.7:
+                self.bolt(f"{prefix}other", Leaf, source, "custom", "moody")
         if "raw" in streams:
             self.bolt(f"{prefix}raw", Leaf, source, "fields", "raw")
             if chance.random() < 0.7:
@@ -79,7 +81,7 @@ class Tangle(TopologyBuilder):
         sources = [(head, stream) for stream in sorted(streams & {"default", "raw"})]
         for number in range(chance.choice((1, 2, 4))):
             source, stream = chance.choice(sources)
-            kind = chance.choice((Tangled, Basic) if stream == "raw" else (Tangled, Basic, Arrow))
+            kind = chance.choice((Tangled, Basic) if stream == "raw" else (Tangled, Basic, Arrow, Stepped))
             name = f"chained-{number}"
             self.bolt(name, kind, source, "local", stream)
             own = {each.name for each in kind.streams}
@@ -207,12 +209,12 @@ def run(seed: int, kind: Any = None, *, is_chained: bool = False, inits_first: b
     cluster.check()
 
 
-@pytest.mark.parametrize("bolt", [Tangled, Batched, Basic, Arrow])
+@pytest.mark.parametrize("bolt", [Tangled, Batched, Basic, Arrow, Stepped])
 def test_a_tree_completes_when_all_of_it_is_sent_and_acked(bolt: Any) -> None:
     each_seed(lambda seed: run(seed, bolt))
 
 
-@pytest.mark.parametrize("bolt", [Tangled, Basic, Arrow])
+@pytest.mark.parametrize("bolt", [Tangled, Basic, Arrow, Stepped])
 def test_a_tree_completes_when_chained_bolts_have_acked_all_of_it(bolt: Any) -> None:
     each_seed(lambda seed: run(seed, bolt, is_chained=True))
 

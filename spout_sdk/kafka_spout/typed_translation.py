@@ -1,0 +1,60 @@
+"""How a `KafkaSpout` with a row type decodes messages."""
+
+from collections.abc import Callable, Sequence
+from operator import methodcaller
+from typing import Any, Final
+
+import msgspec
+
+from spout_sdk.api.row_types import RowType, json_decoder, shown_type
+from spout_sdk.errors import TopologyError
+from spout_sdk.records import Record
+from tuple_tree.errors import WireError
+from tuple_tree.payloads import decode_tuples, payload_codec
+from tuple_tree.streams import SourceCodec
+
+_VALUE_OF: Final = methodcaller("value")
+
+
+class TypedTranslation:
+    """Decodes a message as an object of a type.
+
+    Args:
+        codec: the format of the messages; None for JSON, or for the value itself if the type is `str` or `bytes`.
+
+    Raises:
+        TopologyError: if JSON lacks the type.
+    """
+
+    def __init__(self, row_type: RowType[Any], codec: SourceCodec | None) -> None:
+        self._row_type = row_type
+        self._decode: Callable[[bytes], Any]
+        if codec == "avro":
+            made = payload_codec(row_type.stream.model_copy(update={"codec": "avro"}))
+            self._decode = lambda value: row_type.row(decode_tuples(made, value)[0])
+        elif codec is None and row_type.type is bytes:
+            self._decode = bytes
+        elif codec is None and row_type.type is str:
+            self._decode = bytes.decode
+        else:
+            try:
+                self._decode = json_decoder(row_type.type)
+            except TypeError as error:  # a type that msgspec does not know
+                raise TopologyError(
+                    f'messages cannot be decoded from JSON as {row_type}: {error}; pass translate=, or codec="avro"'
+                ) from None
+
+    def __call__(self, record: Record) -> Sequence[Any]:
+        """The values of a message; raises `WireError` for a message that does not fit."""
+        value = record.value()
+        if value is None:
+            raise WireError("bad-payload", "a tombstone has no value: pass translate= to skip it")
+        try:
+            return self._row_type.values(self._decode(value))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise WireError("bad-payload", f"it does not fit {shown_type(self._row_type.type)}: {error}") from error
+
+    def rows(self, records: Sequence[Record], *, as_objects: bool) -> list[Any]:
+        """Objects of several messages, or their values; raises any exception if `__call__` raises for one."""
+        rows = [*map(self._decode, map(_VALUE_OF, records))]
+        return rows if as_objects else [*map(self._row_type.values, rows)]

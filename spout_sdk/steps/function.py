@@ -1,0 +1,180 @@
+"""A function as a step: what its annotations say about the rows that it takes and returns."""
+
+import collections.abc
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from spout_sdk.api.row_types import RowType, shown_type
+from spout_sdk.errors import TopologyError
+from spout_sdk.steps.context import StepContext
+
+Returns = Literal["row", "rows", "nothing", "test"]
+"""What a call returns: a row or None; any number of rows; None; whether the row that it got goes on."""
+
+_ROWS: Final = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
+_ASYNC_ROWS: Final = (
+    *(collections.abc.AsyncIterator, collections.abc.AsyncIterable),
+    collections.abc.AsyncGenerator,
+)
+_AWAITABLE: Final = (collections.abc.Awaitable, collections.abc.Coroutine)
+_WRITE: Final = "write def {name}(row: Order) -> Item, with your types"
+
+
+@dataclass(frozen=True, slots=True)
+class StepFunction:
+    """A function with the types of its rows.
+
+    Attributes:
+        name: of the function.
+        call: the function.
+        takes: the rows that it takes; None if any do.
+        gives: the rows that it returns; None for a function that returns none.
+        returns: see `Returns`.
+        is_async: whether calls run at the same time, and are awaited.
+        has_context: whether it takes a `StepContext` as its second argument.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    takes: RowType[Any] | None
+    gives: RowType[Any] | None
+    returns: Returns
+    is_async: bool = False
+    has_context: bool = False
+
+
+def step_function(name: str, function: Callable[..., Any]) -> StepFunction:
+    """A function of one row as a step.
+
+    Raises:
+        TopologyError: if its annotations do not say what it takes and returns; the text says what to write.
+    """
+    where = f"step {name!r}"
+    if _is_lambda(function):
+        raise TopologyError(f"{where} is a lambda, which has no types: {_WRITE.format(name=name.replace('-', '_'))}")
+    hints, parameters = _hints(where, function), _parameters(where, function)
+    row = parameters[0]
+    if row.name not in hints:
+        raise TopologyError(
+            f"{where}: parameter {row.name!r} has no type: {_WRITE.format(name=function_name(function))}"
+        )
+    if "return" not in hints:
+        raise TopologyError(
+            f"{where} does not say what it returns: write -> None for nothing, -> Item for a row, -> Item | None, "
+            "or -> Iterator[Item] for any number of rows"
+        )
+    has_context = _has_context(where, parameters, hints)
+    returned, is_async = hints["return"], inspect.iscoroutinefunction(_plain(function))
+    origin = typing.get_origin(returned)
+    if origin in _AWAITABLE:
+        returned, is_async = typing.get_args(returned)[-1], True
+        origin = typing.get_origin(returned)
+    if origin in _ASYNC_ROWS or returned in _ASYNC_ROWS or inspect.isasyncgenfunction(_plain(function)):
+        returns: Returns = "rows"
+        is_async, returned = True, _element(where, returned)
+    elif origin in _ROWS or returned in _ROWS or (is_async and origin is list):
+        returns, returned = "rows", _element(where, returned)
+    elif returned in (None, types.NoneType):
+        returns, returned = "nothing", None
+    else:
+        returns, returned = "row", _without_none(returned)
+    if inspect.isgeneratorfunction(_plain(function)) and returns != "rows":
+        raise TopologyError(
+            f"{where} has a yield, so it returns an iterator: write -> Iterator[{shown_type(returned)}]"
+        )
+    takes = _row_type(where, f"parameter {row.name!r}", hints[row.name])
+    gives = None if returned is None else _row_type(where, "its result", returned)
+    return StepFunction(function_name(function), function, takes, gives, returns, is_async, has_context)
+
+
+def function_name(function: Any) -> str:
+    """The name of a function; of an object that is called, that of its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name: str = getattr(function, "__name__", None) or type(function).__name__
+    return name
+
+
+def is_function_of_a_row(factory: Any) -> bool:
+    """Whether a callable takes a row, as a step does: a factory of bolts needs no arguments."""
+    if isinstance(factory, type):
+        return False
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # it is not written in Python
+        return False
+    return any(each.default is each.empty and each.kind in _POSITIONAL for each in parameters)
+
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _is_lambda(function: Any) -> bool:
+    return getattr(function, "__name__", "") == "<lambda>"
+
+
+def _plain(function: Any) -> Any:
+    """The function that a partial or an object calls."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isfunction(function) or inspect.ismethod(function):
+        return function
+    return getattr(type(function), "__call__", function)  # noqa: B004 - the method, for its annotations
+
+
+def _hints(where: str, function: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(_plain(function))
+    except Exception as error:  # NameError, and anything that the text of an annotation raises
+        raise TopologyError(
+            f"{where}: its annotations cannot be read ({type(error).__name__}: {error}): import the types outside of "
+            "`if TYPE_CHECKING`, and define them before the topology"
+        ) from error
+
+
+def _parameters(where: str, function: Any) -> list[inspect.Parameter]:
+    parameters = [*inspect.signature(function).parameters.values()]
+    if not parameters or parameters[0].kind not in _POSITIONAL:
+        raise TopologyError(f"{where} takes no row: {_WRITE.format(name=function_name(function))}")
+    return parameters
+
+
+def _has_context(where: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> bool:
+    has_context = False
+    for at, each in enumerate(parameters[1:]):
+        if at == 0 and hints.get(each.name) is StepContext:
+            has_context = True
+        elif each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+            raise TopologyError(
+                f"{where}: parameter {each.name!r} gets no value, because a step is called with one row: give it a "
+                "default, fill it with functools.partial, or write context: StepContext for a second parameter"
+            )
+    return has_context
+
+
+def _element(where: str, returned: Any) -> Any:
+    """The type of the rows of an iterator."""
+    arguments = typing.get_args(returned)
+    if not arguments:
+        raise TopologyError(f"{where} returns {shown_type(returned)}: say of what, as in Iterator[Item]")
+    return arguments[0]
+
+
+def _without_none(returned: Any) -> Any:
+    if typing.get_origin(returned) in (typing.Union, types.UnionType):
+        others = [each for each in typing.get_args(returned) if each is not types.NoneType]
+        if len(others) == 1:
+            return others[0]
+    return returned
+
+
+def _row_type(where: str, what: str, type_: Any) -> RowType[Any]:
+    try:
+        return RowType(type_)
+    except TopologyError as error:
+        raise TopologyError(f"{where}, {what}: {error}") from None

@@ -1,0 +1,158 @@
+"""Calls the function of a step with each row, and emits the results of a call together."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import repeat
+from typing import Any, Final
+
+from spout_sdk.api.row_types import RowType, maker
+from spout_sdk.api.tuples import InputStream, Tuple
+from spout_sdk.bolts.call_sizes import MOST_TUPLES, Stride
+from spout_sdk.bolts.input_rows import InputRows, first_of
+from spout_sdk.bolts.operator import Operator
+from spout_sdk.emitting.task import Task
+from spout_sdk.steps.call import Call
+from spout_sdk.steps.context import StepContext
+from spout_sdk.steps.rows_emitter import RowsEmitter
+from tuple_tree.errors import WireError, describe
+
+_MOST_RESULTS: Final = 4 * MOST_TUPLES  # kept before they are emitted: an iterator may return any number
+
+
+class RowsOperator(Operator):
+    """Base of the operators of steps: a call gets rows, and settles its inputs together.
+
+    Attributes:
+        makes_call: the class of a `Call`.
+    """
+
+    takes_rows = True
+    makes_call: type[Call] = Call
+
+    def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
+        super().__init__(bolt, task, *rest)
+        self.size = Stride(MOST_TUPLES)
+        self._takes: RowType[Any] | None = bolt.takes
+        self._has_context = False
+        self._emitter = RowsEmitter(task)
+        self._make: dict[InputStream, Callable[[Any], Any]] = {}
+
+    def prepare(self) -> None:
+        """Does nothing: a function has no `prepare`."""
+
+    def cleanup(self) -> None:
+        """Does nothing: a function has no `cleanup`."""
+
+    def process(self, inputs: Any) -> None:
+        inputs, rows = self._read(inputs)
+        if not rows:
+            return
+        if self._has_context:
+            tuples = inputs.tuples() if isinstance(inputs, InputRows) else inputs
+            rows = [(row, self._context(at)) for row, at in zip(rows, tuples, strict=True)]
+        call = self.makes_call(self.failures, self._settlement, self._emitter, inputs, rows)
+        try:
+            self._execute(call)
+        finally:
+            call.end()
+
+    @abstractmethod
+    def _execute(self, call: Call) -> None:
+        """Calls the function with the rows of a call."""
+
+    def _read(self, inputs: InputRows | Sequence[Tuple]) -> tuple[InputRows | Sequence[Tuple], list[Any]]:
+        """The inputs and the row of each; inputs whose values are no row become dead letters, and are left out."""
+        if isinstance(inputs, InputRows) and inputs.values_of is not None:
+            return inputs, inputs.values
+        stream = first_of(inputs)[0].stream
+        values = inputs.values if isinstance(inputs, InputRows) else [each.values for each in inputs]
+        if (make := self._make.get(stream)) is None:
+            make = maker(self._task.topology.row_types, self._takes, stream)
+            self._make[stream] = make
+        with suppress(Exception):  # of one input
+            return inputs, [*map(make, values)]
+        tuples = inputs.tuples() if isinstance(inputs, InputRows) else inputs
+        read, rows = list[Tuple](), list[Any]()
+        for tuple_ in tuples:
+            try:
+                rows.append(make(tuple_.values))
+            except Exception as error:  # noqa: BLE001 - of the class of the rows, or of msgspec
+                self._settlement.reject(tuple_, WireError("bad-payload", f"{self._takes}: {describe(error)}"))
+            else:
+                read.append(tuple_)
+        return read, rows
+
+    def _context(self, tuple_: Tuple) -> StepContext:
+        settlement = self._settlement
+        answer = partial(settlement.writes.answer, tuple_)
+        return StepContext(self._task.context, tuple_, answer, settlement.retries.failures_of)
+
+
+class StepOperator(RowsOperator):
+    """Calls a function with each row.
+
+    The results of a call are emitted together, each anchored to its row; then the rows are acked. A row whose function
+    raises has no results, and fails alone: no other row is executed again.
+    """
+
+    def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
+        super().__init__(bolt, task, *rest)
+        step = bolt.step
+        self._has_context = step.has_context
+        self._function: Callable[[Any], Any] = step.call
+        if step.has_context:
+            self._function = lambda row_and_context: step.call(*row_and_context)
+        loops = {"row": self._execute_rows, "nothing": self._execute_rows, "rows": self._execute_iterators}
+        self._loop = loops.get(step.returns, self._execute_tests)
+
+    def _execute(self, call: Call) -> None:
+        self._loop(call)
+
+    def _execute_rows(self, call: Call) -> None:
+        """Functions that return a row or None."""
+        function, results, of = self._function, call.results, call.of
+        for index, row in call:
+            try:
+                result = function(row)
+            except BaseException as error:  # noqa: BLE001 - anything that a user's function raises
+                if call.failed(index, error):
+                    return
+            else:
+                if result is not None:
+                    results.append(result)
+                    of.append(index)
+        call.has_ended()
+
+    def _execute_tests(self, call: Call) -> None:
+        """Functions that say whether their row goes on."""
+        function, results, of = self._function, call.results, call.of
+        for index, row in call:
+            try:
+                goes_on = function(row)
+            except BaseException as error:  # noqa: BLE001 - as above
+                if call.failed(index, error):
+                    return
+            else:
+                if goes_on:
+                    results.append(row)
+                    of.append(index)
+        call.has_ended()
+
+    def _execute_iterators(self, call: Call) -> None:
+        """Functions that return any number of rows."""
+        function, results, of = self._function, call.results, call.of
+        for index, row in call:
+            before = len(results)
+            try:
+                results += function(row)
+            except BaseException as error:  # noqa: BLE001 - as above
+                del results[before:]
+                if call.failed(index, error):
+                    return
+            else:
+                of += repeat(index, len(results) - before)
+                if len(results) >= _MOST_RESULTS:
+                    call.emit()
+        call.has_ended()

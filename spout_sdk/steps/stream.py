@@ -1,0 +1,304 @@
+"""`Stream`: the rows that a component emits, with their type; its methods add steps to a topology."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
+
+from spout_sdk.api.row_types import RowType
+from spout_sdk.api.topology import Topology
+from spout_sdk.errors import TopologyError
+from spout_sdk.steps.bolt import StepBolt, step_bolt
+from spout_sdk.steps.context import StepContext
+from spout_sdk.steps.function import StepFunction, function_name, step_function
+from spout_sdk.steps.state_bolt import StateStepBolt
+from spout_sdk.steps.topic_bolt import TopicBolt
+from spout_sdk.steps.window_bolt import WindowStepBolt
+from spout_sdk.windows.aggregate_bolt import EmitOn
+from spout_sdk.windows.aggregates import Aggregate
+from spout_sdk.windows.specs import WindowSpec
+from tuple_tree.streams import DEFAULT_STREAM
+
+T = TypeVar("T")
+U = TypeVar("U")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class Builder(Protocol):
+    """The part of `TopologyBuilder` that streams use."""
+
+    @property
+    def set_bolt(self) -> Callable[..., Any]: ...
+    def tasks_of(self, component: str) -> int: ...
+    def free_name(self, name: str) -> str: ...
+    def build(self) -> Topology: ...
+
+
+class Stream(Generic[T]):
+    """Rows of one type, in the tasks of the component that emits them.
+
+    A step that is added runs in the same tasks, without a hop through Kafka, unless `shuffle`, `key_by` or another
+    number of tasks asks for one. `TopologyBuilder.spout` returns the first stream; `shop.stream("items")` finds the
+    stream of a component by name.
+
+    Args:
+        components: that emit the rows.
+        row_type: the type of the rows; None if it is not known.
+    """
+
+    _grouping: Literal["local", "shuffle", "fields"] = "local"
+    _fields: tuple[str, ...] = ()
+
+    def __init__(self, builder: Builder, components: tuple[str, ...], row_type: RowType[T] | None) -> None:
+        self._builder, self._components, self._row_type = builder, components, row_type
+
+    @property
+    def name(self) -> str:
+        """The name of the component that emits it; the names of several, with commas."""
+        return ", ".join(self._components)
+
+    # The first that fits counts: an iterator is a row type as well, and None has no further rows.
+    @overload
+    def step(self, function: Callable[[T], None] | Callable[[T, StepContext], None], **options: Any) -> None: ...
+    @overload
+    def step(
+        self, function: Callable[[T], Awaitable[None]] | Callable[[T, StepContext], Awaitable[None]], **options: Any
+    ) -> None: ...
+    @overload
+    def step(self, function: Callable[[T], AsyncIterator[R]], **options: Any) -> Stream[R]: ...
+    @overload
+    def step(self, function: Callable[[T, StepContext], AsyncIterator[R]], **options: Any) -> Stream[R]: ...
+    @overload
+    def step(self, function: Callable[[T], Awaitable[R | None]], **options: Any) -> Stream[R]: ...
+    @overload
+    def step(self, function: Callable[[T, StepContext], Awaitable[R | None]], **options: Any) -> Stream[R]: ...
+    @overload
+    def step(self, function: Callable[[T], Iterable[R]], **options: Any) -> Stream[R]: ...
+    @overload
+    def step(self, function: Callable[[T, StepContext], Iterable[R]], **options: Any) -> Stream[R]: ...
+    @overload
+    def step(self, function: Callable[[T], R | None], **options: Any) -> Stream[R]: ...
+    @overload
+    def step(self, function: Callable[[T, StepContext], R | None], **options: Any) -> Stream[R]: ...
+    def step(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        tasks: int | None = None,
+        concurrency: int | None = None,
+        time_limit: float | None = None,
+        stop_timeout: float | None = None,
+        ordered_by: str | tuple[str, ...] | None = None,
+        **options: Any,
+    ) -> Stream[Any] | None:
+        """Calls a function with each row; what it returns says what it is.
+
+        - a row: one row;
+        - None: no row; the row that it got is done;
+        - an iterator, as a function with `yield` returns: any number of rows;
+        - an awaitable, as an `async def` returns: calls run at the same time.
+
+        A row is done when all rows that were made of it are done. If the function raises, its row fails, and the
+        message is replayed; raise `FailTupleError` or `RetryTupleError`, or give `on_exception` or `retry`, for
+        something else. A second parameter of type `StepContext` gets information about the row.
+
+        Args:
+            function: with annotations for its row and its result.
+            name: of the step; by default the function's name.
+            tasks: number of tasks; by default those of the source.
+            concurrency: of an `async def`: how many rows a task works on at a time, 100 by default.
+            time_limit: of an `async def`: seconds for one row.
+            stop_timeout: of an `async def`: as of `AsyncBolt`.
+            ordered_by: of an `async def`: fields; rows with equal values in them are worked on one after another.
+            options: as of `set_bolt`: `retry`, `on_exception`, `on_exhausted`, `max_consecutive_failures` and
+                `on_consecutive_failures`.
+
+        Returns:
+            The rows that it returns; None if it returns none.
+
+        Raises:
+            TopologyError: if the annotations do not say what the function takes and returns, or an option is invalid.
+        """
+        made = step_function(name or function_name(function), function)
+        given = {
+            "concurrency": concurrency,
+            "time_limit": time_limit,
+            "stop_timeout": stop_timeout,
+            "ordered_by": ordered_by,
+        }
+        of_async = {option: value for option, value in given.items() if value is not None}
+        if of_async and not made.is_async:
+            raise TopologyError(
+                f"step {made.name!r} has {', '.join(of_async)}=, and is no coroutine: write async def, or leave it out"
+            )
+        self._add(name or made.name, step_bolt(made, of_async), tasks, **options)
+        return None if made.gives is None else Stream(self._builder, (name or made.name,), made.gives)
+
+    def filter(self, function: Callable[[T], object], *, name: str | None = None, **options: Any) -> Stream[T]:
+        """Drops the rows for which a function, such as a lambda, returns nothing true; they are done.
+
+        Args:
+            name: of the step; by default the function's name, or `filter` for a lambda.
+            options: as of `step`.
+        """
+        of = function_name(function)
+        name = name or (self._builder.free_name("filter") if of == "<lambda>" else of)
+        row_type = self._known_type("filter")
+        step = StepFunction(name, function, row_type, row_type, "test")
+        self._add(name, StepBolt(step), options.pop("tasks", None), **options)
+        return Stream(self._builder, (name,), row_type)
+
+    def key_by(self, *fields: str) -> KeyedStream[T]:
+        """Rows with equal values in these fields go to the same task of the next step.
+
+        Args:
+            fields: members of the rows with text, bytes, integers or booleans.
+        """
+        if not fields:
+            raise TypeError('key_by() takes at least one field: write key_by("order")')
+        keyed: KeyedStream[T] = KeyedStream(self._builder, self._components, self._row_type)
+        keyed._grouping, keyed._fields = "fields", fields
+        return keyed
+
+    def shuffle(self) -> Stream[T]:
+        """The next step gets the rows through Kafka, spread over its tasks by their load."""
+        shuffled: Stream[T] = Stream(self._builder, self._components, self._row_type)
+        shuffled._grouping = "shuffle"
+        return shuffled
+
+    def merge(self, *others: Stream[T]) -> Stream[T]:
+        """The rows of this stream and of others with the same type."""
+        merged: Stream[T] = Stream(
+            self._builder,
+            (*self._components, *(name for each in others for name in each._components)),
+            self._row_type,
+        )
+        merged._grouping = "shuffle"
+        return merged
+
+    def to(
+        self,
+        topic: str,
+        *,
+        key: str | Callable[[T], str | bytes | None] | None = None,
+        codec: Literal["json", "avro"] = "json",
+        name: str | None = None,
+        tasks: int | None = None,
+    ) -> None:
+        """Writes each row as a record of a topic of yours, which exists; the row is done when it is delivered.
+
+        Args:
+            topic: its name.
+            key: the member that becomes the key of the record, text or bytes, or a function of the row.
+            codec: `json`, or `avro` for the bare body of a record of the members. Text and bytes are written as they
+                are.
+            name: of the step; by default `to-` and the topic.
+            tasks: number of tasks; by default those of the source.
+        """
+        bolt = TopicBolt(topic, self._known_type("to"), key, codec)
+        self._add(name or self._builder.free_name(f"to-{topic}"), bolt, tasks)
+
+    def topology(self) -> Topology:
+        """Checks the topology, and returns it: `TopologyBuilder.build`."""
+        return self._builder.build()
+
+    def _known_type(self, method: str) -> RowType[T]:
+        if self._row_type is None:
+            raise TopologyError(
+                f"the rows of {self.name} have no type, which {method}() needs: give KafkaSpout(value=...), or add a "
+                "step with a type before it"
+            )
+        return self._row_type
+
+    def _add(self, name: str, bolt: Any, tasks: int | None, **options: Any) -> None:
+        """Adds a bolt that receives the rows."""
+        own = self._builder.tasks_of(self._components[0])
+        is_local = self._grouping == "local" and tasks in (None, own) and len(self._components) == 1
+        if tasks is None:
+            tasks = own if is_local else 1
+        declarer = self._builder.set_bolt(name, bolt, tasks, **options)
+        for component in self._components:
+            self._subscribe(declarer, component, is_local=is_local)
+
+    def _subscribe(self, declarer: Any, component: str, *, is_local: bool) -> None:
+        if self._grouping == "fields":
+            declarer.fields_grouping(component, self._fields)
+        elif is_local:
+            declarer.local_or_shuffle_grouping(component)
+        else:
+            declarer.shuffle_grouping(component)
+
+
+class KeyedStream(Stream[T]):
+    """Rows of one type, by key: a step gets all rows of a key in one task, and may have a state for each key."""
+
+    def state(
+        self,
+        update: Callable[[S, T], S],
+        *,
+        initial: S,
+        name: str | None = None,
+        tasks: int = 1,
+        expire_after: float | None = None,
+        **options: Any,
+    ) -> Stream[tuple[T, S]]:
+        """Keeps a value for each key, which each row changes once, however often its message is replayed.
+
+        Args:
+            update: returns the new value, from the value and a row. Its annotation says the type of the value.
+            initial: the value of a key without one.
+            name: of the step; by default the function's name.
+            tasks: number of tasks.
+            expire_after: seconds after its last change until a key is deleted; None to keep keys.
+            options: as of `step`.
+
+        Returns:
+            Each row with the value of its key after it.
+        """
+        bolt = StateStepBolt(self._known_type("state"), update, initial, expire_after)
+        name = name or function_name(update)
+        self._add(name, bolt, tasks, **options)
+        return Stream(self._builder, (name,), bolt.row_types[DEFAULT_STREAM])
+
+    def window(self, spec: WindowSpec) -> WindowedStream[T]:
+        """Windows of the rows of each key.
+
+        Args:
+            spec: made with `tumbling`, `sliding` or `session`.
+        """
+        return WindowedStream(self, spec)
+
+
+class WindowedStream(Generic[T]):
+    """Windows of the rows of each key."""
+
+    def __init__(self, keyed: KeyedStream[T], spec: WindowSpec) -> None:
+        self._keyed, self._spec = keyed, spec
+
+    def aggregate(
+        self,
+        row_type: type[R],
+        /,
+        *,
+        name: str | None = None,
+        tasks: int = 1,
+        emit_on: EmitOn = "close",
+        **aggregates: Aggregate,
+    ) -> Stream[R]:
+        """Aggregates the rows of each window: one row for each key and window.
+
+        Args:
+            row_type: of the results: a class with the fields of the key, `start` and `end` of the window in
+                milliseconds, and a member for each aggregate.
+            name: of the step; by default the name of the class.
+            tasks: number of tasks.
+            emit_on: see `EmitOn`.
+            aggregates: made with `count`, `total` and others, by the name of the member.
+        """
+        keyed, gives = self._keyed, RowType(row_type)
+        bolt = WindowStepBolt(keyed._known_type("window"), gives, keyed._fields, self._spec, emit_on, aggregates)
+        name = name or row_type.__name__
+        keyed._add(name, bolt, tasks)
+        return Stream(keyed._builder, (name,), gives)

@@ -1,0 +1,111 @@
+"""`TopicBolt`: writes rows to a topic of the user's, as `Stream.to` declares it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from spout_sdk.api.row_types import RowType, json_encoder, shown_type
+from spout_sdk.bolts.input_rows import InputRows
+from spout_sdk.errors import TopologyError
+from spout_sdk.operators.kafka_bolt import KafkaBolt
+from spout_sdk.steps.call import Call
+from spout_sdk.steps.operator import RowsOperator
+from tuple_tree.payloads import payload_codec
+
+
+class _Writes(Call):
+    """Writes the results to a topic instead of emitting them; an input is acked, and done when its record is delivered.
+
+    Attributes:
+        topic: where they are written.
+        keys: of the records, one for each result; None for records without keys.
+    """
+
+    topic: str
+    keys: list[bytes | None] | None
+
+    def end(self) -> None:
+        if count := len(self.of):
+            keys = None if self.keys is None else self.keys[:count]  # one more, if a signal has ended the call
+            inputs = self._inputs if self._emitter.has_hooks else ()
+            hooked = inputs.tuples() if isinstance(inputs, InputRows) else inputs
+            write = self._settlement.writes.write_all
+            write(self._pack, self.of, self.topic, keys, self.results[:count], tuples=hooked)
+
+
+class TopicOperator(RowsOperator):
+    """Writes a record for each row."""
+
+    makes_call = _Writes
+
+    def _execute(self, call: Any) -> None:
+        key_of, value_of, keys = self._bolt.key_of, self._bolt.value_of, list[bytes | None]()
+        call.topic, call.keys = self._bolt.topic, None if key_of is None else keys
+        for index, row in call:
+            try:
+                if key_of is not None:
+                    key = as_part(key_of(row))
+                value = value_of(row)
+            except BaseException as error:  # noqa: BLE001 - anything that a user's function raises
+                if call.failed(index, error):
+                    return
+            else:
+                if key_of is not None:
+                    keys.append(key)
+                call.results.append(value)
+                call.of.append(index)
+        call.has_ended()
+
+
+class TopicBolt(KafkaBolt):
+    """Writes rows of a type as JSON by msgspec, as Avro, or, if they are text or bytes, as they are.
+
+    Attributes:
+        takes: the type of the rows.
+        key_of: returns the key of a row; None for no keys.
+        value_of: returns the value of the record of a row.
+    """
+
+    needs = replace(KafkaBolt.needs, kind="a topic", called_by=TopicOperator)
+
+    def __init__(
+        self, topic: str, takes: RowType[Any], key: str | Callable[[Any], str | bytes | None] | None, codec: Any
+    ) -> None:
+        super().__init__(topic, key=key, codec=codec)
+        self.takes = takes
+        if isinstance(key, str) and key not in (names := takes.stream.field_names):
+            raise TopologyError(
+                f"to({topic!r}, key={key!r}): {shown_type(takes.type)} has no member {key!r}: name one of "
+                f"{', '.join(names)}, or pass a function of the row"
+            )
+        self.key_of = _member(takes, key) if isinstance(key, str) else key
+        self.value_of = _encoder(takes, codec)
+
+
+def as_part(made: Any) -> bytes | None:
+    """A key as bytes; raises `TypeError` if it is neither text nor bytes."""
+    if isinstance(made, str):
+        return made.encode()
+    if made is None or isinstance(made, bytes):
+        return made
+    raise TypeError(
+        f"the key of a record is text or bytes, not {type(made).__name__}: pass key=, a function of the row"
+    )
+
+
+def _member(takes: RowType[Any], name: str) -> Callable[[Any], Any]:
+    if takes.cls is dict:
+        return itemgetter(name)
+    return attrgetter(name) if takes.has_members else lambda row: row
+
+
+def _encoder(takes: RowType[Any], codec: str) -> Callable[[Any], bytes | None]:
+    if codec == "avro":
+        made = payload_codec(takes.stream.model_copy(update={"codec": "avro"}))
+        return lambda row: made.encode([made.row(takes.values(row))])
+    if takes.type is bytes:
+        return lambda row: row
+    if takes.type is str:
+        return str.encode
+    return json_encoder()

@@ -1,0 +1,92 @@
+"""Right and wrong programs of steps, for `make types`: mypy must find each mistake, and nothing else.
+
+An ignored error that mypy does not find is an error of its own (`warn_unused_ignores`).
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+from spout_sdk import KafkaSpout, StepContext, TopologyBuilder, count, tumbling
+
+
+@dataclass
+class Order:
+    id: str
+    items: list[str]
+
+
+@dataclass
+class Item:
+    order: str
+    name: str
+
+
+@dataclass
+class Price:
+    order: str
+    euros: float
+
+
+@dataclass
+class Sold:
+    name: str
+    start: int
+    sold: int
+
+
+def items(order: Order) -> Iterator[Item]:
+    for name in order.items:
+        yield Item(order.id, name)
+
+
+def known(item: Item) -> Item | None:
+    return item if item.name else None
+
+
+def log(item: Item, context: StepContext) -> None:
+    context.count(item.name)
+
+
+async def price(item: Item) -> Price | None:
+    return Price(item.order, 1.0)
+
+
+async def prices(item: Item) -> AsyncIterator[Price]:
+    yield Price(item.order, 1.0)
+
+
+def total(euros: float, price: Price) -> float:
+    return euros + price.euros
+
+
+def pair(found: tuple[Price, float]) -> Price:
+    return Price(found[0].order, found[1])
+
+
+def right() -> None:
+    shop = TopologyBuilder("shop")
+    orders = shop.spout("orders", KafkaSpout("orders", value=Order), tasks=4)
+    found = orders.step(items).filter(lambda item: item.name)
+    found.step(known).shuffle().step(log, tasks=2)
+    priced = found.key_by("order").step(price, tasks=3, concurrency=100).merge(found.step(prices))
+    priced.key_by("order").state(total, initial=0.0).step(pair).to("totals", key="order")
+    found.key_by("name").window(tumbling(count=2)).aggregate(Sold, sold=count()).to("sold", key=lambda sold: sold.name)
+
+
+def wrong() -> None:
+    shop = TopologyBuilder("shop")
+    orders = shop.spout("orders", KafkaSpout("orders", value=Order))
+    found = orders.step(items)
+    priced = found.step(price)
+    orders.step(price)  # type: ignore[arg-type]
+    found.step(items)  # type: ignore[arg-type]
+    found.step(log).step(items)  # type: ignore[attr-defined]
+    priced.merge(found)  # type: ignore[arg-type]
+    orders.filter(lambda order: order.itms)  # type: ignore[attr-defined]
+    priced.key_by("order").state(total, initial="")  # type: ignore[arg-type]
+    found.key_by("order").state(total, initial=0.0)  # type: ignore[arg-type]
+    priced.key_by("order").state(total, initial=0.0).step(price)  # type: ignore[arg-type]
+    priced.to("prices", key=lambda price: price.euros)  # type: ignore[arg-type, return-value]
+    priced.step(pair)  # type: ignore[arg-type]
+    priced.window(tumbling(count=2))  # type: ignore[attr-defined]
+    shop.spout("others", found)  # type: ignore[arg-type]
