@@ -24,7 +24,9 @@ class ReferenceLoadError(Exception):
 
 
 def load_reference(reference: str, kind: type[Loaded]) -> Loaded:
-    """Imports what a reference names, of a class or a runtime-checkable protocol, or a function that returns one.
+    """Imports what a reference names, of a class or a runtime-checkable protocol.
+
+    It may also be a function that returns one, or a builder, whose `build` does.
 
     Raises:
         ReferenceLoadError: if there is no such attribute, or importing or calling it raises.
@@ -43,20 +45,23 @@ def load_reference(reference: str, kind: type[Loaded]) -> Loaded:
         try:
             named = getattr(named, part)
         except AttributeError:
-            held = ", ".join(name for name, value in vars(module).items() if _is_topology(value, kind))
+            held = ", ".join(n for n, value in vars(module).items() if _is_topology(value, kind) or _build(value))
             raise ReferenceLoadError(
                 f"module {module_name!r} has no {attribute!r}: name the variable that holds the topology; "
                 f"topologies there: {held or 'none'}"
             ) from None
-    if not _is_topology(named, kind) and callable(named):
+    if not _is_topology(named, kind) and callable(make := _build(named) or named):
         try:
-            named = named()
+            named = make()
         except Exception as error:  # a user's function may raise anything
-            where = _line_of(error) or "; name a Topology, or a function without arguments that returns one"
+            where = _line_of(error)
+            if not (where or _build(named)):
+                where = "; name a Topology, or a function without arguments that returns one"
             raise ReferenceLoadError(f"{reference!r} raised {type(error).__name__}: {error}{where}") from error
     if not _is_topology(named, kind):
         raise ReferenceLoadError(
-            f"{reference!r} is a {type(named).__name__}, not a Topology: name what TopologyBuilder.build() returned"
+            f"{reference!r} is a {type(named).__name__}, not a Topology: name a TopologyBuilder, or what its build() "
+            "returned"
         )
     loaded: Loaded = named
     return loaded
@@ -65,6 +70,11 @@ def load_reference(reference: str, kind: type[Loaded]) -> Loaded:
 def _is_topology(value: Any, kind: type[Any]) -> bool:
     # A class has the attributes of a protocol as well.
     return isinstance(value, kind) and not isinstance(value, type)
+
+
+def _build(value: Any) -> Any:
+    """The method of a builder, such as a `TopologyBuilder`; None of anything else."""
+    return None if isinstance(value, type) else getattr(value, "build", None)
 
 
 def _why_not_imported(error: Exception, module: str, reference: str) -> str:

@@ -3,7 +3,7 @@
 An ignored error that mypy does not find is an error of its own (`warn_unused_ignores`).
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
 from spout_sdk import KafkaSpout, StepContext, TopologyBuilder, count, tumbling
@@ -55,6 +55,26 @@ async def prices(item: Item) -> AsyncIterator[Price]:
     yield Price(item.order, 1.0)
 
 
+def several(prices: Sequence[Price]) -> list[float | None]:
+    return [price.euros or None for price in prices]
+
+
+def stored(prices: Sequence[Price]) -> None:
+    assert prices
+
+
+class Http:
+    pass
+
+
+async def open_http() -> AsyncIterator[Http]:
+    yield Http()
+
+
+async def asked(item: Item, http: Http) -> Price:
+    return Price(item.order, float(id(http)))
+
+
 def total(euros: float, price: Price) -> float:
     return euros + price.euros
 
@@ -70,6 +90,9 @@ def right() -> None:
     found.step(known).shuffle().step(log, tasks=2)
     priced = found.key_by("order").step(price, tasks=3, concurrency=100).merge(found.step(prices))
     priced.key_by("order").state(total, initial=0.0).step(pair).to("totals", key="order")
+    shop.resource(open_http)
+    found.step(asked).step(several).filter(lambda euros: euros > 1.0).to("euros")
+    found.step(asked).step(stored)
     found.key_by("name").window(tumbling(count=2)).aggregate(Sold, sold=count()).to("sold", key=lambda sold: sold.name)
 
 
@@ -87,6 +110,8 @@ def wrong() -> None:
     found.key_by("order").state(total, initial=0.0)  # type: ignore[arg-type]
     priced.key_by("order").state(total, initial=0.0).step(price)  # type: ignore[arg-type]
     priced.to("prices", key=lambda price: price.euros)  # type: ignore[arg-type, return-value]
+    found.step(several)  # type: ignore[arg-type]
+    shop.resource(several)  # type: ignore[arg-type]
     priced.step(pair)  # type: ignore[arg-type]
     priced.window(tumbling(count=2))  # type: ignore[attr-defined]
     shop.spout("others", found)  # type: ignore[arg-type]

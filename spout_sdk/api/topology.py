@@ -153,7 +153,8 @@ def load_topology(reference: str) -> Topology:
     """Imports a topology.
 
     Args:
-        reference: `module:attribute`; the attribute is a `Topology`, or a function without arguments that returns one.
+        reference: `module:attribute`; the attribute is a `TopologyBuilder`, a `Topology`, or a function without
+            arguments that returns one.
 
     Raises:
         TopologyError: if the reference cannot be imported, or is not a topology.

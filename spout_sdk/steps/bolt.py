@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spout_sdk.api.components import AnyBolt
+from spout_sdk.api.context import TaskContext
 from spout_sdk.api.needs import Needs
 from spout_sdk.api.row_types import RowType, maker
 from spout_sdk.api.topology import STOP_TIMEOUT
@@ -19,6 +20,7 @@ from spout_sdk.operators.running_input import AsyncCollector
 from spout_sdk.steps.context import StepContext
 from spout_sdk.steps.function import StepFunction
 from spout_sdk.steps.operator import StepOperator
+from spout_sdk.steps.resources import OpenResources
 from tuple_tree.streams import DEFAULT_STREAM, Stream
 
 
@@ -77,12 +79,20 @@ class AsyncStepBolt(AsyncBolt):
         self.stop_timeout = options.get("stop_timeout", STOP_TIMEOUT)
         self.ordered_by = options.get("ordered_by", ())
         self._make: dict[InputStream, Callable[[Any], Any]] = {}
+        self._resources = OpenResources(step.resources)
+        self._opened: dict[str, Any] = {}
 
     def __call__(self) -> "AsyncStepBolt":
         """The bolt of a task."""
         made = copy.copy(self)
-        made._make = {}
+        made._make, made._resources = {}, OpenResources(self.step.resources)
         return made
+
+    async def prepare_async(self, context: TaskContext) -> None:  # noqa: ARG002 - as of `AsyncBolt`
+        self._opened = await self._resources.open_async()
+
+    async def cleanup_async(self) -> None:
+        await self._resources.close_async()
 
     async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
         step, stream = self.step, tuple_.pack.stream
@@ -91,7 +101,7 @@ class AsyncStepBolt(AsyncBolt):
         arguments = [make(tuple_.values)]
         if step.has_context:
             arguments.append(StepContext(self.task.context, tuple_, collector.answer, self.failures_of))
-        returned = step.call(*arguments)
+        returned = step.call(*arguments, **self._opened)
         if inspect.isasyncgen(returned) or hasattr(returned, "__aiter__"):
             async for row in returned:
                 self._emit(row, collector)

@@ -16,6 +16,7 @@ class Call:
     """The rows of a call, and what became of them.
 
     Attributes:
+        rows: the argument of the function for each input.
         results: rows that are not emitted.
         of: for each of them the index of its input in the record.
     """
@@ -24,7 +25,7 @@ class Call:
         self, failures: ExecuteFailures, settlement: Settlement, emitter: RowsEmitter, inputs: Any, rows: list[Any]
     ) -> None:
         self._failures, self._settlement, self._emitter = failures, settlement, emitter
-        self._inputs, self._rows = inputs, rows
+        self._inputs, self.rows = inputs, rows
         self._pack, _ = first_of(inputs)
         self._indices = inputs.indices if isinstance(inputs, InputRows) else [each.index for each in inputs]
         self.results: list[Any] = []
@@ -34,7 +35,7 @@ class Call:
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
         """The index and the row of each input."""
-        return zip(self._indices, self._rows, strict=True)
+        return zip(self._indices, self.rows, strict=True)
 
     def failed(self, index: int, error: BaseException) -> bool:
         """Handles the exception of an input; returns whether the task pauses, so that the inputs behind it wait.
@@ -52,6 +53,11 @@ class Call:
         if self._failures.is_paused:
             self._settlement.retries.defer([self._tuple(each) for each in range(at + 1, len(self._indices))])
         return self._failures.is_paused
+
+    def all_failed(self, error: BaseException) -> None:
+        """Handles the exception of a call with all inputs; raises as `failed`."""
+        self._failed.update(self._indices)
+        self._failures.handle([self._tuple(at) for at in range(len(self._indices))], error)
 
     def has_ended(self) -> None:
         """Notes that all inputs are executed."""

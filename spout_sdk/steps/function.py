@@ -5,16 +5,22 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from spout_sdk.api.row_types import RowType, shown_type
 from spout_sdk.errors import TopologyError
 from spout_sdk.steps.context import StepContext
+from spout_sdk.steps.resources import Resource, needed_resources
 
-Returns = Literal["row", "rows", "nothing", "test"]
-"""What a call returns: a row or None; any number of rows; None; whether the row that it got goes on."""
+Returns = Literal["row", "rows", "nothing", "test", "batch"]
+"""What a call returns.
+
+- `row`: a row or None; `rows`: any number of rows; `nothing`: None;
+- `test`: whether the row that it got goes on;
+- `batch`: called with several rows, a list with a row or None for each, or None.
+"""
 
 _ROWS: Final = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
 _ASYNC_ROWS: Final = (
@@ -37,6 +43,7 @@ class StepFunction:
         returns: see `Returns`.
         is_async: whether calls run at the same time, and are awaited.
         has_context: whether it takes a `StepContext` as its second argument.
+        resources: parameter → what a task opens for it.
     """
 
     name: str
@@ -46,10 +53,14 @@ class StepFunction:
     returns: Returns
     is_async: bool = False
     has_context: bool = False
+    resources: Mapping[str, Resource] = field(default_factory=dict)
 
 
-def step_function(name: str, function: Callable[..., Any]) -> StepFunction:
-    """A function of one row as a step.
+def step_function(name: str, function: Callable[..., Any], known: Mapping[Any, Resource]) -> StepFunction:
+    """A function as a step.
+
+    Args:
+        known: type → resource.
 
     Raises:
         TopologyError: if its annotations do not say what it takes and returns; the text says what to write.
@@ -68,7 +79,6 @@ def step_function(name: str, function: Callable[..., Any]) -> StepFunction:
             f"{where} does not say what it returns: write -> None for nothing, -> Item for a row, -> Item | None, "
             "or -> Iterator[Item] for any number of rows"
         )
-    has_context = _has_context(where, parameters, hints)
     returned, is_async = hints["return"], inspect.iscoroutinefunction(_plain(function))
     origin = typing.get_origin(returned)
     if origin in _AWAITABLE:
@@ -87,9 +97,19 @@ def step_function(name: str, function: Callable[..., Any]) -> StepFunction:
         raise TopologyError(
             f"{where} has a yield, so it returns an iterator: write -> Iterator[{shown_type(returned)}]"
         )
-    takes = _row_type(where, f"parameter {row.name!r}", hints[row.name])
+    taken = hints[row.name]
+    if typing.get_origin(taken) is collections.abc.Sequence:
+        (taken,), returns = typing.get_args(taken), "batch"
+        returned = _of_batch(where, returned, is_async=is_async)
+    takes = _row_type(where, f"parameter {row.name!r}", taken)
     gives = None if returned is None else _row_type(where, "its result", returned)
-    return StepFunction(function_name(function), function, takes, gives, returns, is_async, has_context)
+    others = _others(where, parameters[1:], hints)
+    has_context = bool(others) and StepContext in others.values()
+    if has_context and ([*others.values()].index(StepContext) or returns == "batch"):
+        raise TopologyError(f"{where}: a StepContext is the second parameter of a function of one row: move it there")
+    wanted = {parameter: type_ for parameter, type_ in others.items() if type_ is not StepContext}
+    resources = needed_resources(where, wanted, known, is_async=is_async)
+    return StepFunction(function_name(function), function, takes, gives, returns, is_async, has_context, resources)
 
 
 def function_name(function: Any) -> str:
@@ -144,17 +164,29 @@ def _parameters(where: str, function: Any) -> list[inspect.Parameter]:
     return parameters
 
 
-def _has_context(where: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> bool:
-    has_context = False
-    for at, each in enumerate(parameters[1:]):
-        if at == 0 and hints.get(each.name) is StepContext:
-            has_context = True
-        elif each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
-            raise TopologyError(
-                f"{where}: parameter {each.name!r} gets no value, because a step is called with one row: give it a "
-                "default, fill it with functools.partial, or write context: StepContext for a second parameter"
-            )
-    return has_context
+def _others(where: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> dict[str, Any]:
+    """The parameters behind the row that have no default, with their types."""
+    found = {}
+    for each in parameters:
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+            if each.name not in hints:
+                raise TopologyError(f"{where}: parameter {each.name!r} has no type, and no default: add one of them")
+            found[each.name] = hints[each.name]
+    return found
+
+
+def _of_batch(where: str, returned: Any, *, is_async: bool) -> Any:
+    """The type of the rows that a function of several rows returns; None for none."""
+    if is_async:
+        raise TopologyError(f"{where} takes several rows, and is awaited for each row: write def, or take one row")
+    if returned is None:
+        return None
+    if typing.get_origin(returned) not in (list, collections.abc.Sequence):
+        raise TopologyError(
+            f"{where} takes several rows and returns {shown_type(returned)}: write -> list[Item | None], with an "
+            "element for each row, or -> None"
+        )
+    return _without_none(_element(where, returned))
 
 
 def _element(where: str, returned: Any) -> Any:

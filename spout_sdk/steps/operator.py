@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from spout_sdk.api.row_types import RowType, maker
 from spout_sdk.api.tuples import InputStream, Tuple
-from spout_sdk.bolts.call_sizes import MOST_TUPLES, Stride
+from spout_sdk.bolts.call_sizes import MOST_TUPLES, BatchSize, Stride
 from spout_sdk.bolts.input_rows import InputRows, first_of
 from spout_sdk.bolts.operator import Operator
 from spout_sdk.emitting.task import Task
 from spout_sdk.steps.call import Call
 from spout_sdk.steps.context import StepContext
+from spout_sdk.steps.resources import OpenResources
 from spout_sdk.steps.rows_emitter import RowsEmitter
 from tuple_tree.errors import WireError, describe
 
@@ -102,10 +103,27 @@ class StepOperator(RowsOperator):
         step = bolt.step
         self._has_context = step.has_context
         self._function: Callable[[Any], Any] = step.call
-        if step.has_context:
-            self._function = lambda row_and_context: step.call(*row_and_context)
-        loops = {"row": self._execute_rows, "nothing": self._execute_rows, "rows": self._execute_iterators}
-        self._loop = loops.get(step.returns, self._execute_tests)
+        self._resources = OpenResources(step.resources)
+        self._loop: Callable[[Call], None] = {
+            "row": self._execute_rows,
+            "nothing": self._execute_rows,
+            "rows": self._execute_iterators,
+            "test": self._execute_tests,
+            "batch": self._execute_batch,
+        }[step.returns]
+        if step.returns == "batch":
+            self.size = BatchSize()
+
+    def prepare(self) -> None:
+        """Opens the resources of the task."""
+        call, opened = self._bolt.step.call, self._resources.open()
+        if opened:
+            call = partial(call, **opened)
+        self._function = (lambda row_and_context: call(*row_and_context)) if self._has_context else call
+
+    def cleanup(self) -> None:
+        """Closes the resources of the task."""
+        self._resources.close()
 
     def _execute(self, call: Call) -> None:
         self._loop(call)
@@ -138,6 +156,24 @@ class StepOperator(RowsOperator):
                 if goes_on:
                     results.append(row)
                     of.append(index)
+        call.has_ended()
+
+    def _execute_batch(self, call: Call) -> None:
+        """Functions of several rows, which return a row or None for each, or None."""
+        try:
+            results = self._function(call.rows)
+            if results is not None and len(results) != len(call.rows):
+                raise TypeError(
+                    f"it returned {len(results)} results for {len(call.rows)} rows: return one for each row, in their "
+                    "order, and None for a row without a result"
+                )
+        except BaseException as error:  # noqa: BLE001 - as above
+            call.all_failed(error)
+            return
+        for (index, _), result in zip(call, results or (), strict=False):
+            if result is not None:
+                call.results.append(result)
+                call.of.append(index)
         call.has_ended()
 
     def _execute_iterators(self, call: Call) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any, Generic, Literal, Protocol, TypeVar, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from spout_sdk.api.row_types import RowType
 from spout_sdk.api.topology import Topology
 from spout_sdk.errors import TopologyError
 from spout_sdk.steps.bolt import StepBolt, step_bolt
-from spout_sdk.steps.context import StepContext
 from spout_sdk.steps.function import StepFunction, function_name, step_function
+from spout_sdk.steps.resources import Resource
 from spout_sdk.steps.state_bolt import StateStepBolt
 from spout_sdk.steps.topic_bolt import TopicBolt
 from spout_sdk.steps.window_bolt import WindowStepBolt
@@ -20,6 +20,7 @@ from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.streams import DEFAULT_STREAM
 
 T = TypeVar("T")
+P = ParamSpec("P")
 U = TypeVar("U")
 R = TypeVar("R")
 S = TypeVar("S")
@@ -30,7 +31,11 @@ class Builder(Protocol):
 
     @property
     def set_bolt(self) -> Callable[..., Any]: ...
+    def resource(self, function: Callable[[], Any]) -> None: ...
     def tasks_of(self, component: str) -> int: ...
+
+    resources: dict[Any, Resource]
+
     def free_name(self, name: str) -> str: ...
     def build(self) -> Topology: ...
 
@@ -45,42 +50,43 @@ class Stream(Generic[T]):
     Args:
         components: that emit the rows.
         row_type: the type of the rows; None if it is not known.
+
+    Attributes:
+        builder: of the topology.
     """
 
     _grouping: Literal["local", "shuffle", "fields"] = "local"
     _fields: tuple[str, ...] = ()
 
     def __init__(self, builder: Builder, components: tuple[str, ...], row_type: RowType[T] | None) -> None:
-        self._builder, self._components, self._row_type = builder, components, row_type
+        self.builder, self._components, self._row_type = builder, components, row_type
 
     @property
     def name(self) -> str:
         """The name of the component that emits it; the names of several, with commas."""
         return ", ".join(self._components)
 
-    # The first that fits counts: an iterator is a row type as well, and None has no further rows.
+    # The first that fits counts. Behind the row, a function may have a context and resources.
     @overload
-    def step(self, function: Callable[[T], None] | Callable[[T, StepContext], None], **options: Any) -> None: ...
+    def step(self, function: Callable[Concatenate[Sequence[T], P], None], **options: Any) -> None: ...
     @overload
     def step(
-        self, function: Callable[[T], Awaitable[None]] | Callable[[T, StepContext], Awaitable[None]], **options: Any
-    ) -> None: ...
+        self, function: Callable[Concatenate[Sequence[T], P], Sequence[R | None]], **options: Any
+    ) -> Stream[R]: ...
     @overload
-    def step(self, function: Callable[[T], AsyncIterator[R]], **options: Any) -> Stream[R]: ...
+    def step(self, function: Callable[Concatenate[T, P], None], **options: Any) -> None: ...
     @overload
-    def step(self, function: Callable[[T, StepContext], AsyncIterator[R]], **options: Any) -> Stream[R]: ...
+    def step(self, function: Callable[Concatenate[T, P], Awaitable[None]], **options: Any) -> None: ...
     @overload
-    def step(self, function: Callable[[T], Awaitable[R | None]], **options: Any) -> Stream[R]: ...
+    def step(self, function: Callable[Concatenate[T, P], AsyncIterator[R]], **options: Any) -> Stream[R]: ...
     @overload
-    def step(self, function: Callable[[T, StepContext], Awaitable[R | None]], **options: Any) -> Stream[R]: ...
+    def step(self, function: Callable[Concatenate[T, P], Awaitable[R | None]], **options: Any) -> Stream[R]: ...
     @overload
-    def step(self, function: Callable[[T], Iterable[R]], **options: Any) -> Stream[R]: ...
+    def step(self, function: Callable[Concatenate[T, P], Iterator[R]], **options: Any) -> Stream[R]: ...
     @overload
-    def step(self, function: Callable[[T, StepContext], Iterable[R]], **options: Any) -> Stream[R]: ...
+    def step(self, function: Callable[Concatenate[T, P], Iterable[R]], **options: Any) -> Stream[R]: ...
     @overload
-    def step(self, function: Callable[[T], R | None], **options: Any) -> Stream[R]: ...
-    @overload
-    def step(self, function: Callable[[T, StepContext], R | None], **options: Any) -> Stream[R]: ...
+    def step(self, function: Callable[Concatenate[T, P], R | None], **options: Any) -> Stream[R]: ...
     def step(
         self,
         function: Callable[..., Any],
@@ -102,7 +108,11 @@ class Stream(Generic[T]):
 
         A row is done when all rows that were made of it are done. If the function raises, its row fails, and the
         message is replayed; raise `FailTupleError` or `RetryTupleError`, or give `on_exception` or `retry`, for
-        something else. A second parameter of type `StepContext` gets information about the row.
+        something else. A second parameter of type `StepContext` gets information about the row, and a parameter of
+        the type of a `TopologyBuilder.resource` gets what the task has opened.
+
+        A function with a parameter `rows: Sequence[Order]` is called with several rows, up to 500, and returns a list
+        with a row or None for each of them, in their order, or None. If it raises, all of these rows fail.
 
         Args:
             function: with annotations for its row and its result.
@@ -121,7 +131,7 @@ class Stream(Generic[T]):
         Raises:
             TopologyError: if the annotations do not say what the function takes and returns, or an option is invalid.
         """
-        made = step_function(name or function_name(function), function)
+        made = step_function(name or function_name(function), function, self.builder.resources)
         given = {
             "concurrency": concurrency,
             "time_limit": time_limit,
@@ -134,7 +144,7 @@ class Stream(Generic[T]):
                 f"step {made.name!r} has {', '.join(of_async)}=, and is no coroutine: write async def, or leave it out"
             )
         self._add(name or made.name, step_bolt(made, of_async), tasks, **options)
-        return None if made.gives is None else Stream(self._builder, (name or made.name,), made.gives)
+        return None if made.gives is None else Stream(self.builder, (name or made.name,), made.gives)
 
     def filter(self, function: Callable[[T], object], *, name: str | None = None, **options: Any) -> Stream[T]:
         """Drops the rows for which a function, such as a lambda, returns nothing true; they are done.
@@ -144,11 +154,11 @@ class Stream(Generic[T]):
             options: as of `step`.
         """
         of = function_name(function)
-        name = name or (self._builder.free_name("filter") if of == "<lambda>" else of)
+        name = name or (self.builder.free_name("filter") if of == "<lambda>" else of)
         row_type = self._known_type("filter")
         step = StepFunction(name, function, row_type, row_type, "test")
         self._add(name, StepBolt(step), options.pop("tasks", None), **options)
-        return Stream(self._builder, (name,), row_type)
+        return Stream(self.builder, (name,), row_type)
 
     def key_by(self, *fields: str) -> KeyedStream[T]:
         """Rows with equal values in these fields go to the same task of the next step.
@@ -158,20 +168,20 @@ class Stream(Generic[T]):
         """
         if not fields:
             raise TypeError('key_by() takes at least one field: write key_by("order")')
-        keyed: KeyedStream[T] = KeyedStream(self._builder, self._components, self._row_type)
+        keyed: KeyedStream[T] = KeyedStream(self.builder, self._components, self._row_type)
         keyed._grouping, keyed._fields = "fields", fields
         return keyed
 
     def shuffle(self) -> Stream[T]:
         """The next step gets the rows through Kafka, spread over its tasks by their load."""
-        shuffled: Stream[T] = Stream(self._builder, self._components, self._row_type)
+        shuffled: Stream[T] = Stream(self.builder, self._components, self._row_type)
         shuffled._grouping = "shuffle"
         return shuffled
 
     def merge(self, *others: Stream[T]) -> Stream[T]:
         """The rows of this stream and of others with the same type."""
         merged: Stream[T] = Stream(
-            self._builder,
+            self.builder,
             (*self._components, *(name for each in others for name in each._components)),
             self._row_type,
         )
@@ -198,11 +208,11 @@ class Stream(Generic[T]):
             tasks: number of tasks; by default those of the source.
         """
         bolt = TopicBolt(topic, self._known_type("to"), key, codec)
-        self._add(name or self._builder.free_name(f"to-{topic}"), bolt, tasks)
+        self._add(name or self.builder.free_name(f"to-{topic}"), bolt, tasks)
 
     def topology(self) -> Topology:
         """Checks the topology, and returns it: `TopologyBuilder.build`."""
-        return self._builder.build()
+        return self.builder.build()
 
     def _known_type(self, method: str) -> RowType[T]:
         if self._row_type is None:
@@ -214,11 +224,11 @@ class Stream(Generic[T]):
 
     def _add(self, name: str, bolt: Any, tasks: int | None, **options: Any) -> None:
         """Adds a bolt that receives the rows."""
-        own = self._builder.tasks_of(self._components[0])
+        own = self.builder.tasks_of(self._components[0])
         is_local = self._grouping == "local" and tasks in (None, own) and len(self._components) == 1
         if tasks is None:
             tasks = own if is_local else 1
-        declarer = self._builder.set_bolt(name, bolt, tasks, **options)
+        declarer = self.builder.set_bolt(name, bolt, tasks, **options)
         for component in self._components:
             self._subscribe(declarer, component, is_local=is_local)
 
@@ -260,7 +270,7 @@ class KeyedStream(Stream[T]):
         bolt = StateStepBolt(self._known_type("state"), update, initial, expire_after)
         name = name or function_name(update)
         self._add(name, bolt, tasks, **options)
-        return Stream(self._builder, (name,), bolt.row_types[DEFAULT_STREAM])
+        return Stream(self.builder, (name,), bolt.row_types[DEFAULT_STREAM])
 
     def window(self, spec: WindowSpec) -> WindowedStream[T]:
         """Windows of the rows of each key.
@@ -301,4 +311,4 @@ class WindowedStream(Generic[T]):
         bolt = WindowStepBolt(keyed._known_type("window"), gives, keyed._fields, self._spec, emit_on, aggregates)
         name = name or row_type.__name__
         keyed._add(name, bolt, tasks)
-        return Stream(keyed._builder, (name,), gives)
+        return Stream(keyed.builder, (name,), gives)

@@ -16,6 +16,7 @@ from spout_sdk.testing.chance import Chance, SimulatedClock
 from spout_sdk.testing.readable import Journal, JournalHook, Readable
 from spout_sdk.testing.sources import NUMBERED, FixedTuple, MockedMessages, replaced
 from spout_sdk.testing.tasks import RequestedState, SimulatedAcker, SimulatedProcess
+from spout_sdk.topologies.builder import TopologyBuilder
 from tuple_tree.control import Control, ControlState
 from tuple_tree.names import state_topic
 from tuple_tree.state_records import ABOUT_KEY, About, KeyCodec, ValueCodec, task_of
@@ -40,7 +41,7 @@ class SimulatedCluster(Readable):
     end, or if the cluster is idle before a condition holds.
 
     Args:
-        topology: the result of `TopologyBuilder.build`.
+        topology: a builder, or the result of its `build`.
         seed: seed of all random choices: the order of turns, and all ids.
         sources: mocked spout → the messages that it emits: values, or `FixedTuple`s. Messages that fail are not emitted
             again.
@@ -57,7 +58,7 @@ class SimulatedCluster(Readable):
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Topology | TopologyBuilder,
         *,
         seed: int = 0,
         sources: Mapping[str, Iterable[Sequence[Any] | FixedTuple]] | None = None,
@@ -69,7 +70,8 @@ class SimulatedCluster(Readable):
         # Each cluster logs as a process that has just started, even lines that another cluster has logged.
         repeated_lines.forget()
         self._sources = {name: MockedMessages(messages) for name, messages in (sources or {}).items()}
-        self.topology = replaced(topology, self._sources, bolts or {})
+        built = topology.build() if isinstance(topology, TopologyBuilder) else topology
+        self.topology = replaced(built, self._sources, bolts or {})
         manifest = self.topology.manifest
         self.clock = SimulatedClock()
         targets = chain(self.topology.kafka_targets.values(), manifest.outcome_topics.values())

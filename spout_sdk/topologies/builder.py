@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar, cast
 from spout_sdk.api.context import HookFactory
 from spout_sdk.api.needs import needs_of
 from spout_sdk.api.retry import RetryPolicy
+from spout_sdk.api.row_types import shown_type
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.api.topology import (
     BoltOptions,
@@ -20,6 +21,7 @@ from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.steps.bolt import step_bolt
 from spout_sdk.steps.function import is_function_of_a_row, step_function
+from spout_sdk.steps.resources import Resource, resource
 from spout_sdk.steps.stream import Stream
 from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from spout_sdk.topologies.bolt_options import check_options, check_retries, check_retry
@@ -76,6 +78,9 @@ class TopologyBuilder:
         pack_tuples: largest number of tuples in a record between components; a record has fewer if it would exceed
             256 KiB. By default 1,000; with `exactly_once` 100, because a bolt must execute a record in one transaction.
 
+    Attributes:
+        resources: type → what tasks open for steps.
+
     Raises:
         TopologyError: for an invalid name or number.
     """
@@ -111,6 +116,7 @@ class TopologyBuilder:
         self._made: dict[str, Any] = {}  # component → its class, or an instance if constructor arguments matter
         self._options: dict[str, BoltOptions] = {}
         self._hooks: list[HookFactory] = []
+        self.resources: dict[Any, Resource] = {}
 
     def add_hook(self, factory: HookFactory) -> None:
         """Adds a hook to every task of the SDK's components.
@@ -139,6 +145,34 @@ class TopologyBuilder:
         """
         self.set_spout(name, spout, tasks, **options)
         return self.stream(name)
+
+    def resource(self, function: Callable[[], Any]) -> None:
+        """Adds what each task opens for its steps, such as a client of a service; a step gets it by its type.
+
+            async def open_http() -> AsyncIterator[httpx.AsyncClient]:
+                async with httpx.AsyncClient() as client:
+                    yield client
+
+            shop.resource(open_http)
+
+            async def price(item: Item, http: httpx.AsyncClient) -> Price: ...
+
+        Args:
+            function: a generator with one `yield`, synchronous or asynchronous, or a function that returns a context
+                manager; its annotation says the type. A task opens it before its first row, and closes it at a clean
+                stop and when the task moves to another process.
+
+        Raises:
+            TopologyError: if the annotation says no type, or the type of another resource.
+        """
+        made = resource(function)
+        if made.type in self.resources:
+            other = self.resources[made.type].name
+            raise TopologyError(
+                f"resources {other!r} and {made.name!r} have the type {shown_type(made.type)}: a step gets a resource "
+                "by its type, so derive a class for one of them"
+            )
+        self.resources[made.type] = made
 
     def stream(self, component: str) -> Stream[Any]:
         """The rows that a component emits, to add steps to; the type is that of its declaration, if it has one.
@@ -257,7 +291,7 @@ class TopologyBuilder:
             TopologyError: if the bolt is invalid.
         """
         if not external and is_function_of_a_row(factory):
-            factory = cast(AnyFactory, step_bolt(step_function(name, factory)))
+            factory = cast(AnyFactory, step_bolt(step_function(name, factory, self.resources)))
         declared = self._add(name, factory, BOLTS, external, streams)
         if external:
             check_function("bolt", name, factory, "a function, such as transform(rows) in Spark")

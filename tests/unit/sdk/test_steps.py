@@ -3,7 +3,7 @@
 import datetime
 import enum
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, TypedDict
@@ -154,6 +154,76 @@ def test_an_async_step_returns_rows_when_it_has_ended() -> None:
     stream.to("out")
     with run(stream, ORDERS) as cluster:
         assert [record.value() for record in cluster.records("out")] == [b"TEA: 1"] * 4
+
+
+def test_a_step_of_several_rows_returns_one_result_for_each() -> None:
+    sizes: list[int] = []
+
+    def priced(rows: Sequence[Item]) -> list[str | None]:
+        sizes.append(len(rows))
+        if any(row.name == "beer" for row in rows) and len(sizes) < 20:
+            raise ConnectionError("the service is down")
+        return [None if row.name == "milk" else f"{row.order}{row.name}" for row in rows]
+
+    stream = order_stream().step(items).shuffle().step(priced, on_exception="retry")
+    stream.to("raw")
+    messages = [*ORDERS, Order("4", ["beer"]), *[Order("5", ["tea"])] * 30]
+    with run(stream, messages, seconds=600) as cluster:
+        assert sorted(values(cluster, "raw")) == sorted([b"1tea", b"3tea", b"4beer", *[b"5tea"] * 30])
+        assert cluster.failed("orders") == []
+
+
+def test_a_step_of_several_rows_that_returns_too_few_fails_them() -> None:
+    def short(rows: Sequence[Item]) -> list[Item]:
+        return [*rows[1:]]
+
+    stream = order_stream().step(items).step(short)
+    stream.to("out")
+    with run(stream, ORDERS[:1]) as cluster:
+        ((_, failure), *_) = cluster.failed("orders")
+        assert "return one for each row" in failure.message
+        assert values(cluster) == []
+
+
+class Prices(dict[str, float]):
+    pass
+
+
+class Service:
+    def __init__(self) -> None:
+        self.is_open = True
+
+
+def test_a_task_opens_what_its_steps_need_and_closes_it() -> None:
+    log: list[str] = []
+
+    def prices() -> Iterator[Prices]:
+        log.append("open prices")
+        yield Prices(tea=2.0)
+        log.append("close prices")
+
+    async def service() -> AsyncIterator[Service]:
+        made = Service()
+        yield made
+        made.is_open = False
+        log.append("close service")
+
+    def cheap(item: Item, prices: Prices) -> Item | None:
+        return item if prices.get(item.name, 9.0) < 5 else None
+
+    async def ordered(item: Item, service: Service, prices: Prices) -> str:
+        assert service.is_open
+        return f"{item.name}: {prices[item.name]}"
+
+    shop = TopologyBuilder("shop")
+    shop.resource(prices)
+    shop.resource(service)
+    stream = shop.spout("orders", KafkaSpout("orders", value=Order)).step(items).step(cheap).step(ordered)
+    stream.to("raw")
+    with run(stream, ORDERS) as cluster:
+        assert values(cluster, "raw") == [b"tea: 2.0"] * 2
+        assert log == ["open prices"] * 2
+    assert sorted(log[2:]) == ["close prices", "close prices", "close service"]
 
 
 def test_a_state_counts_each_row_once_however_often_it_is_replayed() -> None:
@@ -339,6 +409,11 @@ def lambda_step(stream: Stream[Order]) -> None:
     stream.step(lambda order: order)
 
 
+def resource(stream: Stream[Any], function: Any) -> Stream[Any]:
+    stream.builder.resource(function)
+    return stream
+
+
 def unannotated(order, context=None):  # type: ignore[no-untyped-def]
     return context
 
@@ -376,6 +451,26 @@ def by_number(order: Order) -> dict[int, str]:
 
 
 def either(order: Order) -> Order | Item:
+    return order
+
+
+async def several(orders: Sequence[Order]) -> list[Order]:
+    return [*orders]
+
+
+def one_of_several(orders: Sequence[Order]) -> Order:
+    return orders[0]
+
+
+def opens() -> Iterator[object]:
+    yield object()
+
+
+async def opens_later() -> AsyncIterator[Item]:
+    yield Item("1", "tea")
+
+
+def needs_a_loop(order: Order, item: Item) -> Order:
     return order
 
 
@@ -426,6 +521,11 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "numbers as keys": (lambda s: s.step(by_number), "the keys of a mapping are text in a stream"),
     "one of two types": (lambda s: s.step(either), "choose one type"),
     "a list of what": (lambda s: s.step(some), "say what it has, as in list[str]"),
+    "several rows at a time": (lambda s: s.step(several), "write def, or take one row"),
+    "one result of several": (lambda s: s.step(one_of_several), "write -> list[Item | None]"),
+    "a resource of an event loop": (lambda s: (resource(s, opens_later), s.step(needs_a_loop)), "write async def"),
+    "two resources of a type": (lambda s: (resource(s, opens), resource(s, opens)), "derive a class for one"),
+    "a resource of no type": (lambda s: resource(s, nothing), "does not say what it opens"),
     "no members": (lambda s: s.step(empty), "Empty has no fields"),
     "a member of any type": (lambda s: s.step(holder), "field 'thread' of Holder is object"),
     "a type that is not there": (lambda s: s.step(forward), "name 'Missing' is not defined"),
