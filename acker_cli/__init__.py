@@ -14,7 +14,7 @@
 - `views`: the `screen` of a topology's figures, with the output of processes above it (`live`); `findings` and
   `states` in words, and tuple trees (`trace`).
 - `console`: the terminal; `interruption`: Ctrl-C and SIGTERM.
-- `demo`: the word count of `acker demo`; `corpus`: its text.
+- `demo`: the word count of `acker demo`; `corpus`: its text; `project`: the files that `acker init` writes.
 
 Modules that are imported to show a help text import nothing heavy; commands import what they need when they run.
 """

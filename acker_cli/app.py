@@ -21,6 +21,7 @@ from acker_cli.commands import (
     demo,
     doctor,
     gateway,
+    init,
     kafka,
     run,
     spark,
@@ -50,7 +51,7 @@ _EXIT_ERROR: Final = 1
 _EXIT_INTERRUPTED: Final = 130
 
 _COMMANDS: Final = (
-    *(demo.demo, run.run, worker.worker, top.top, trace.trace, status.status),
+    *(demo.demo, init.init, run.run, worker.worker, top.top, trace.trace, status.status),
     *(doctor.doctor, chaos.chaos, dashboard.dashboard, gateway.gateway, kafka.kafka),
 )
 _GROUPS: Final = {
@@ -83,6 +84,7 @@ app = typer.Typer(
     help="Tuple trees on Kafka: spouts and bolts whose every tuple is acked, or replayed.",
     epilog=examples(
         ("acker demo", "count the words of two novels through a real Kafka"),
+        ("acker init shop", "write a project with a topology, its tests, and files to run it"),
         ("acker run my_module:topology --local", "run your topology, broker and ackers included"),
         ("acker worker", "track the tuple trees of the topologies on your cluster"),
         ("acker top my-topology", "see what it does"),

@@ -15,6 +15,7 @@ from zipfile import ZipFile
 import pytest
 from readme_renderer import markdown
 
+from acker_cli.commands.init import FILES
 from spark_jobs.packages import PACKAGES_VERSIONS
 from tests.pages import ROOT
 
@@ -74,6 +75,7 @@ def test_the_wheel_has_the_packages_with_their_types_and_the_contract(wheel: Pat
         assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
         for schema in ("ack_batch.avsc", "notice_batch.avsc", "README.md"):
             assert archive.read(f"tuple_tree/_schemas/{schema}") == (ROOT / "schemas" / schema).read_bytes()
+        assert {f"acker_cli/project/{file}" for file in FILES} <= set(names)
 
 
 def test_all_links_and_pictures_of_the_page_are_absolute(page: Message) -> None:
