@@ -63,7 +63,7 @@ class AsyncStepBolt(AsyncBolt):
         step: the function.
         takes: the type of its rows.
         task: that calls it.
-        failures_of: returns how often the task has executed a tuple in vain.
+        failures_of: returns how often a tuple that the task executes again has failed.
     """
 
     needs = replace(AsyncBolt.needs, kind="an async step", called_by=AsyncStepOperator, instance=True, never_called={})

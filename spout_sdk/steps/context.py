@@ -1,4 +1,4 @@
-"""`StepContext`: what a step may ask about the row that it is called with."""
+"""`StepContext`: information for a step about the row that it is called with."""
 
 from collections.abc import Callable
 from typing import Any

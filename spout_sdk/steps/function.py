@@ -15,7 +15,7 @@ from spout_sdk.steps.context import StepContext
 from spout_sdk.steps.resources import Resource, needed_resources
 
 Returns = Literal["row", "rows", "nothing", "test", "batch"]
-"""What a call returns.
+"""The result of a call.
 
 - `row`: a row or None; `rows`: any number of rows; `nothing`: None;
 - `test`: whether the row that it got goes on;

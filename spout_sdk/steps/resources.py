@@ -1,4 +1,4 @@
-"""Resources of steps: what a task opens before its first row and closes at its end, such as a client or a model."""
+"""Resources of steps: objects that a task opens before its first row and closes at its end, such as a client or a model."""
 
 import collections.abc
 import contextlib
@@ -76,7 +76,7 @@ class OpenResources:
         self._stack, self._async_stack = contextlib.ExitStack(), contextlib.AsyncExitStack()
 
     def open(self) -> dict[str, Any]:
-        """Opens them in their order; those that are open are closed if one raises."""
+        """Opens them in their order; if one raises, closes the open ones."""
         with contextlib.ExitStack() as stack:
             opened = {name: stack.enter_context(each.open()) for name, each in self._needed.items()}
             self._stack = stack.pop_all()
