@@ -28,6 +28,8 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+ORDERS = ('{"id": "1", "items": ["tea", "milk"]}\n', '{"id": "2", "items": ["tea", "sugar"]}\n')
+
 CLICKS = """
 from spout_sdk import KafkaBolt, KafkaSpout, TopologyBuilder
 builder = TopologyBuilder("clicks")
@@ -39,17 +41,17 @@ topology = builder.build()
 
 
 @pytest.fixture
-def first_topology(tmp_path: Path) -> Path:
-    """A working directory with the topology of the README."""
-    (block,) = re.findall(r"```python\n(# first\.py\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    (tmp_path / "first.py").write_text(block)
-    (tmp_path / "orders.txt").write_text("tea milk\nmilk\ntea sugar\n")
+def first_steps(tmp_path: Path) -> Path:
+    """A working directory with the program of the README."""
+    (block,) = re.findall(r"```python\n(# shop\.py\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "shop.py").write_text(block)
+    (tmp_path / "orders.txt").write_text("".join(ORDERS))
     return tmp_path
 
 
-def test_child_processes_end_with_a_killed_command(first_topology: Path) -> None:
-    arguments = ("run", "first:topology", "--local", "--feed", "orders=orders.txt", "--processes", "3")
-    with running_acker(*arguments, cwd=first_topology, environment={"TMPDIR": str(first_topology)}) as command:
+def test_child_processes_end_with_a_killed_command(first_steps: Path) -> None:
+    arguments = ("run", "shop:shop", "--local", "--feed", "orders=orders.txt", "--processes", "3")
+    with running_acker(*arguments, cwd=first_steps, environment={"TMPDIR": str(first_steps)}) as command:
         command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.output)), "acks")
         assert command.end(signal.SIGKILL) == -signal.SIGKILL
 
@@ -106,10 +108,10 @@ def on_a_terminal(*arguments: str, cwd: Path) -> Iterator[tuple[subprocess.Popen
     assert b"Traceback" not in screen
 
 
-def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_all_processes(first_topology: Path) -> None:
+def test_on_a_terminal_there_is_a_table_and_ctrl_c_reaches_all_processes(first_steps: Path) -> None:
     """The terminal sends SIGINT to all processes of its foreground group, children included."""
-    arguments = ("run", "first:topology", "--local", "--feed", "orders=orders.txt", "--set", "log_level=warning")
-    with on_a_terminal(*arguments, cwd=first_topology) as (process, terminal, screen):
+    arguments = ("run", "shop:shop", "--local", "--feed", "orders=orders.txt", "--set", "log_level=warning")
+    with on_a_terminal(*arguments, cwd=first_steps) as (process, terminal, screen):
         eventually(lambda: b"emit/s" in screen and b"ship" in screen, "a table")
         family = descendants(process.pid)
         os.write(terminal, b"\x03")

@@ -181,13 +181,15 @@ def test_a_locked_broker(tmp_path: Path) -> None:
 
 
 def test_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
-    (first,) = (block for block in blocks("README.md") if block.startswith("# first.py"))
-    (tests,) = (block for block in blocks("README.md") if block.startswith("# test_first.py"))
-    module = ModuleType("first")
+    (first,) = (block for block in blocks("README.md") if block.startswith("# shop.py"))
+    (tests,) = (block for block in blocks("README.md") if block.startswith("# test_shop.py"))
+    module = ModuleType("shop")
+    monkeypatch.setitem(sys.modules, "shop", module)
     exec(first, module.__dict__)
-    monkeypatch.setitem(sys.modules, "first", module)
-    names: dict[str, Any] = {"__name__": "test_first"}
+    names: dict[str, Any] = {"__name__": "test_shop"}
     exec(tests, names)
-    (test,) = (value for name, value in names.items() if name.startswith("test_"))
-    test()
+    found = [value for name, value in names.items() if name.startswith("test_")]
+    assert len(found) == 2
+    for test in found:
+        test()
     assert len([line for line in first.splitlines() if line.strip() and not line.startswith("#")]) <= 20

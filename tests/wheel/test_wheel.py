@@ -127,4 +127,4 @@ def test_a_new_user_installs_the_wheel_and_runs_the_first_example(wheel: Path, t
         (work / name).write_text(code)
     used = run_here(python, "-c", "import spout_sdk; print(spout_sdk.__file__)")
     assert used.startswith(str(site))
-    assert "1 passed" in run_here(python, "-m", "pytest", "-p", "no:cacheprovider", work / "test_first.py")
+    assert "2 passed" in run_here(python, "-m", "pytest", "-p", "no:cacheprovider", work / "test_shop.py")
