@@ -93,6 +93,20 @@ def test_the_landing_page() -> None:
         assert sum(counts, Counter()) == {"to": 2, "be": 2, "or": 1, "not": 1}
 
 
+def test_steps() -> None:
+    with SimulatedCluster(names_of("docs/steps.md")["topology"]) as cluster:
+        for at in (1_000, 2_000, 200_000):
+            cluster.produce("orders", json.dumps({"id": "1", "at": at, "items": ["tea", "milk", "beer"], "unknown": 1}))
+        cluster.produce("orders", '{"id": "2", "at": 3, "items": ["tea", 3]}')
+        cluster.advance(60)
+        assert cluster.state("number") == {"tea": 3, "milk": 3}
+        minutes = [json.loads(record.value() or b"") for record in cluster.records("minutes")]
+        assert {"name": "tea", "start": 0, "sold": 2, "euros": 6.0} in minutes
+        assert cluster.stats("log").counters == {"beer": 3}
+        [letter] = cluster.dead_letters()
+        assert "Expected `str`, got `int` - at `$.items[1]`" in letter.detail
+
+
 def test_from_storm() -> None:
     with SimulatedCluster(names_of("docs/coming-from/storm.md")["topology"]) as cluster:
         cluster.run_until(lambda: len(cluster.acked("sentences")) > 20)

@@ -1,4 +1,4 @@
-"""Runs the Python of `docs/sdk.md`, which is one topology, and the example that it links."""
+"""Runs the Python of `docs/bolts-as-classes.md`, which is one topology, and the example that it links."""
 
 from collections import Counter
 from typing import Any
@@ -14,7 +14,7 @@ from tests.pages import names_of
 
 @pytest.fixture
 def page() -> dict[str, Any]:
-    return names_of("docs/sdk.md")
+    return names_of("docs/bolts-as-classes.md")
 
 
 def test_the_topology_of_the_page(page: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ def choosing(grouping: Grouping, *fields: str, tasks: int = 4, start: int = 0, c
 def test_each_grouping_has_a_method_and_is_on_the_pages() -> None:
     methods = {name for name in vars(BoltDeclarer) if name.endswith("_grouping")}
     assert methods == {f"{grouping}_grouping" for grouping in get_args(Grouping)}
-    page, contract = ((ROOT / path).read_text() for path in ("docs/sdk.md", "schemas/README.md"))
+    page, contract = ((ROOT / path).read_text() for path in ("docs/bolts-as-classes.md", "schemas/README.md"))
     assert [grouping for grouping in get_args(Grouping) if f"`{grouping}_grouping(source" not in page] == []
     assert [grouping for grouping in get_args(Grouping) if f"`{grouping}`" not in contract] == []
 
