@@ -1,4 +1,4 @@
-"""Resources of steps: objects that a task opens before its first row and closes at its end, such as a client or a model."""
+"""Resources of steps, such as a client or a model: a task opens them before its first row and closes them at its end."""
 
 import collections.abc
 import contextlib

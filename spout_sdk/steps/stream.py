@@ -117,7 +117,7 @@ class Stream(Generic[T]):
         Args:
             function: with annotations for its row and its result.
             name: of the step; by default the function's name.
-            tasks: number of tasks; by default those of the source.
+            tasks: number of tasks; by default those of the source, or 1 behind `key_by`, `shuffle` and `merge`.
             concurrency: of an `async def`: how many rows a task works on at a time, 100 by default.
             time_limit: of an `async def`: seconds for one row.
             stop_timeout: of an `async def`: as of `AsyncBolt`.
@@ -205,7 +205,7 @@ class Stream(Generic[T]):
             codec: `json`, or `avro` for the bare body of a record of the members. Text and bytes are written as they
                 are.
             name: of the step; by default `to-` and the topic.
-            tasks: number of tasks; by default those of the source.
+            tasks: number of tasks; by default as of `step`.
         """
         bolt = TopicBolt(topic, self._known_type("to"), key, codec)
         self._add(name or self.builder.free_name(f"to-{topic}"), bolt, tasks)
