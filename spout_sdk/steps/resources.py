@@ -1,4 +1,4 @@
-"""Resources of steps, such as a client or a model: a task opens them before its first row and closes them at its end."""
+"""Resources of steps, such as a client or a model: a task opens them before its first row and closes them at last."""
 
 import collections.abc
 import contextlib
