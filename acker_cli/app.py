@@ -36,13 +36,11 @@ from acker_cli.commands import (
 from acker_cli.commands.options import examples, flag
 from acker_cli.commands.plain_help import PlainGroup
 from acker_cli.console import standard_error
+from acker_cli.errors import OURS
 from acker_cli.interruption import Interrupted
 
 TRACEBACK_VARIABLE: Final = "ACKER_TRACEBACK"
 _TRACEBACK_FLAG: Final = "--traceback"
-_OURS: Final = frozenset(
-    {"acker_cli", "acker_worker", "inspection", "kafka_clients", "local_kafka", "spark_jobs", "spout_sdk", "tuple_tree"}
-)
 # What typer raises when it has shown the help text because nothing else was asked for.
 _HELP_SHOWN: Final = "NoArgsIsHelpError"
 _PLACEHOLDER: Final = "MODULE:TOPOLOGY"
@@ -154,7 +152,7 @@ def named(message: str, given: Sequence[str]) -> str:
 def explain(error: Exception) -> str:
     """An error as one line."""
     # By name: to import every base class would cost more than most commands do.
-    if type(error).__module__.split(".")[0] in _OURS:
+    if type(error).__module__.split(".")[0] in OURS:
         return str(error)
     if hasattr(error, "format_message"):  # the command line itself is wrong
         context = getattr(error, "ctx", None)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from rich.console import Console
 
+from acker_cli.cluster.publishing import grown_inboxes
 from acker_cli.errors import SettingsError
 from acker_cli.settings import LoadedSettings
 from acker_cli.settings.sections import KafkaProperties, LocalKafkaSection
@@ -101,6 +102,8 @@ def source_topics(topology: Topology) -> dict[str, int]:
 def create_topics(kafka: Mapping[str, Any], topology: Topology, replication_factor: int) -> None:
     """Creates what is missing: its own topics, the sources of spouts, and the targets of `KafkaBolt`s and outcomes."""
     catalogue = Catalogue(kafka)
+    for topic, partitions in grown_inboxes(catalogue, topology.manifest).items():
+        catalogue.add_partitions(topic, partitions)
     catalogue.create_topics(topology.manifest, replication_factor)
     catalogue.publish(topology.manifest)
     writers = {**topology.kafka_targets, **topology.manifest.outcome_topics}

@@ -50,7 +50,7 @@ def init(
         output.print(f"wrote {path!s:<32} {use}")
     output.print(
         f"\nNext:\n\n  cd {name} && pip install -e '.[dev]'\n  pytest\n"
-        f"  acker run {name}:{name} --local --feed orders=orders.jsonl"
+        f"  acker run {name}:{name} --local --reload --feed orders=orders.jsonl"
     )
 
 

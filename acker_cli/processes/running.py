@@ -171,15 +171,22 @@ class TopologyProcesses:
             time.sleep(LOOK_SECONDS)
 
 
-def run_topology(plan: RunPlan, kafka: KafkaSettings, settings: Settings, view: View, control: ControlWatch) -> None:
-    """Runs all components in worker processes until the topology is stopped, or a signal unwinds it."""
+def run_topology(
+    plan: RunPlan,
+    kafka: KafkaSettings,
+    settings: Settings,
+    view: View,
+    control: ControlWatch,
+    has_changed: Callable[[], bool] = lambda: False,
+) -> None:
+    """Runs all components in worker processes until the topology is stopped or its code has changed, or to a signal."""
     worker, stores = settings.worker.model_dump(), settings.state.directory
     processes = TopologyProcesses(plan, kafka, worker, settings.log_level, stores)
     components = processes.components
     with _metrics_served(plan, settings, components.stats, components.heartbeat_ages, processes.ackers), processes:
         for figures in processes.figures():
             view.show(*figures)
-            if control.is_stopped:
+            if control.is_stopped or has_changed():
                 break
 
 

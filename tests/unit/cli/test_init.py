@@ -42,7 +42,7 @@ def test_its_tests_pass_and_its_topology_is_loaded(project: Path, monkeypatch: p
     for test in tests:
         with monkeypatch.context() as patched:
             test(**({"monkeypatch": patched} if "monkeypatch" in inspect.signature(test).parameters else {}))
-    topology = load_topology("cafe:cafe.build")
+    topology = load_topology("cafe:cafe")
     assert topology.name == "cafe"
     assert topology.sources == {"orders": ("orders",)}
     about = tomllib.loads((project / "pyproject.toml").read_text())
@@ -75,7 +75,7 @@ def test_its_next_commands_and_those_of_its_guide_are_understood(tmp_path: Path)
     made = call_acker("init", "shop", cwd=tmp_path)
     guide = (tmp_path / "shop" / "AGENTS.md").read_text()
     assert len(guide.splitlines()) <= 40
-    run = "acker run shop:shop --local --feed orders=orders.jsonl"
+    run = "acker run shop:shop --local --reload --feed orders=orders.jsonl"
     assert made.stdout.endswith(f"\n  cd shop && pip install -e '.[dev]'\n  pytest\n  {run}\n")
     assert f"`{run}`" in guide
     assert_understood(run.split()[1:])
