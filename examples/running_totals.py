@@ -17,12 +17,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spout_sdk import BasicCollector, KafkaBolt, KafkaSpout, StatefulBolt, TopologyBuilder, Tuple, declare
+from spout_sdk import KafkaSpout, TopologyBuilder
 
 ORDERS: Final = "orders"
 TOTALS: Final = "customer-totals"
@@ -33,25 +34,36 @@ PART: Final = 5_000
 _PARTITIONS: Final = 2
 
 
-class Totals(StatefulBolt):
-    """The value of a customer, whatever fails, is what all orders so far add up to."""
+@dataclass
+class Order:
+    """A message."""
 
-    state = {"orders": int, "cents": int}
-    streams = (declare({"customer": str, "orders": int, "cents": int}),)
-
-    def update(self, total: dict[str, int], tuple_: Tuple) -> dict[str, int]:
-        return {"orders": total["orders"] + 1, "cents": total["cents"] + tuple_["cents"]}
-
-    def emit(self, key: str, total: dict[str, int], tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.emit((key, total["orders"], total["cents"]))
+    customer: str
+    cents: int
 
 
-orders = KafkaSpout(ORDERS, streams=[declare({"customer": str, "cents": int})])
+@dataclass
+class Total:
+    """The orders of a customer so far."""
+
+    customer: str = ""
+    orders: int = 0
+    cents: int = 0
+
+
+def totals(before: Total, order: Order) -> Total:
+    """The total of a customer with one order more."""
+    return Total(order.customer, before.orders + 1, before.cents + order.cents)
+
+
+def total(found: tuple[Order, Total]) -> Total:
+    """The total after an order."""
+    return found[1]
+
+
 builder = TopologyBuilder("totals")
-builder.set_spout("orders", orders)
-builder.set_bolt("totals", Totals, tasks=2).fields_grouping("orders", "customer")
-# By customer again: one task writes the totals of a customer, so they stay in order.
-builder.set_bolt("publish", KafkaBolt(TOTALS, key="customer")).fields_grouping("totals", "customer")
+orders = builder.spout("orders", KafkaSpout(ORDERS, value=Order)).key_by("customer")
+orders.state(totals, initial=Total(), tasks=2).step(total).to(TOTALS, key="customer")
 topology = builder.build()
 
 
@@ -109,7 +121,7 @@ def main() -> int:
     with ExitStack() as cleaning:
         broker = cleaning.enter_context(LocalKafka())
         kafka: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
-        orders, latest = Orders(kafka), LatestTotals(kafka)
+        sent, latest = Orders(kafka), LatestTotals(kafka)
         cleaning.callback(latest.close)
         catalogue = Catalogue(kafka)
         catalogue.create_topics(topology.manifest)
@@ -126,14 +138,14 @@ def main() -> int:
 
         for number in range(KILLS + 1):
             seen = latest.records
-            orders.write(range(number * PART, (number + 1) * PART))
+            sent.write(range(number * PART, (number + 1) * PART))
             wait(lambda seen=seen: latest.records > seen and runner.pids()["totals"])  # type: ignore[misc]
             if number < KILLS:
                 print(f"killed process {runner.kill('totals')}", flush=True)
-        wait(lambda: latest.totals == orders.totals)
-    written = sum(count for count, _ in orders.totals.values())
+        wait(lambda: latest.totals == sent.totals)
+    written = sum(count for count, _ in sent.totals.values())
     counted = sum(count for count, _ in latest.totals.values())
-    wrong = sum(latest.totals.get(customer) != total for customer, total in orders.totals.items())
+    wrong = sum(latest.totals.get(customer) != expected for customer, expected in sent.totals.items())
     print(f"{written:,} orders, {counted:,} counted; {wrong} of {CUSTOMERS} customers have a wrong total")
     return 1 if wrong else 0
 

@@ -92,12 +92,12 @@ def test_orders_are_records_of_their_customers() -> None:
 
 
 def test_an_order_is_added_to_the_total() -> None:
-    topology = names_of("docs/how-to/running-totals.md")["totals"]()
+    topology = names_of("docs/how-to/running-totals.md")["topology"]()
     with SimulatedCluster(topology, topics={"orders": 1, "customer-totals": 1}) as cluster:
-        cluster.set_state("totals", {"ann": {"orders": 1, "cents": 100}})
+        cluster.set_state("totals", {"ann": {"customer": "ann", "orders": 1, "cents": 100}})
         cluster.produce("orders", '{"customer": "ann", "cents": 250}')
         cluster.run_until_idle()
-        assert cluster.state("totals") == {"ann": {"orders": 2, "cents": 350}}
+        assert cluster.state("totals") == {"ann": {"customer": "ann", "orders": 2, "cents": 350}}
 
 
 def test_an_order_waits_for_its_price() -> None:

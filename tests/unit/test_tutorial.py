@@ -31,24 +31,26 @@ def test_the_tests_of_the_tutorial_pass(imported: Callable[[str], Any]) -> None:
         test()
 
 
-def test_from_a_topic_to_a_topic(imported: Callable[[str], Any]) -> None:
-    topics = {"thermometers": 2, "warmest": 1}
-    with SimulatedCluster(imported("pipeline").topology, topics=topics) as cluster:
-        for celsius in ("20", "7", "31.5"):
-            cluster.produce("thermometers", f"attic {celsius} C", partition=0)
-        cluster.produce("thermometers", "attic unplugged", partition=0)
-        cluster.kill("thermometers", task=0)
-        cluster.advance(40)
-        assert cluster.uncommitted("thermometers") == {"thermometers[0]": 0, "thermometers[1]": 0}
-        *_, last = cluster.records("warmest")
-        assert (last.key(), last.value()) == (b"attic", b'{"sensor":"attic","celsius":31.5}')
+def test_from_a_topic_to_a_topic(imported: Callable[[str], Any], capsys: pytest.CaptureFixture[str]) -> None:
+    imported("lines")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1001
+    with SimulatedCluster(imported("readings").topology) as cluster:
+        for line in lines:
+            cluster.produce("thermometers", line)
+        cluster.run_until_idle()
+        assert cluster.state("warmest") == {"sensor-0": 99.9, "sensor-1": 99.7, "sensor-2": 99.8}
+        last = {record.key(): record.value() for record in cluster.records("warmest")}
+        assert last[b"sensor-0"] == b'{"sensor":"sensor-0","celsius":99.9}'
         [letter] = cluster.dead_letters()
         assert "expected 2, got 1" in letter.detail
 
 
-def test_failed_readings_are_replayed(imported: Callable[[str], Any]) -> None:
+def test_failed_lines_are_replayed(imported: Callable[[str], Any]) -> None:
     with SimulatedCluster(imported("flaky").topology) as cluster:
-        cluster.run_until(lambda: cluster.failed("thermometers"))
-        (number, failure), *_ = cluster.failed("thermometers")
-        assert failure.message == "OSError: the cable is loose"
-        cluster.run_until(lambda: number in cluster.acked("thermometers"))
+        for number in range(1000):
+            cluster.produce("thermometers", f'{{"sensor": "attic", "text": "{number} C"}}')
+        cluster.run_until_idle()
+        cluster.advance(10)
+        assert {failure.message for _, failure in cluster.failed("thermometers")} == {"the cable is loose"}
+        assert len(cluster.acked("thermometers")) == 1000
