@@ -121,10 +121,12 @@ class KafkaPeer(Contestant):
     work: ClassVar[str]
     """The option of the program that chooses its work."""
 
-    def __init__(self, name: str, framework: str, count: int, processes: int = 1) -> None:
+    def __init__(
+        self, name: str, framework: str, count: int, processes: int = 1, *, options: Sequence[str] = ()
+    ) -> None:
         super().__init__(name, count)
         self._framework = framework
-        self._processes = processes
+        self._processes, self._options = processes, options
 
     def versions(self) -> dict[str, str]:
         return FRAMEWORKS[self._framework].versions()
@@ -150,7 +152,7 @@ class KafkaPeer(Contestant):
             for number in range(self._processes):
                 own = setting.directory / str(number)
                 own.mkdir()
-                arguments = [topics.servers, source, sink, setting.name, self.work, str(own)]
+                arguments = [topics.servers, source, sink, setting.name, self.work, str(own), *self._options]
                 command = peer_program(self._framework, *arguments)
                 programs.append(stack.enter_context(running_program(self._framework, command)))
             pids = [program.process.pid for program in programs]

@@ -19,8 +19,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -78,7 +79,10 @@ def results(count: int) -> Counter[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class ClicksPlan(Plan):
-    """The settings of a run; unless they are chained, the four bolts have inboxes."""
+    """The settings of a run; unless they are chained, the four bolts have inboxes.
+
+    `steps` replaces the bolts by functions, which decode JSON by the standard library, or declare its type (`msgspec`).
+    """
 
     name: str
     topic: str
@@ -87,6 +91,7 @@ class ClicksPlan(Plan):
     chained: bool = True
     columns: bool = False
     guarantee: Guarantee = "at_least_once"
+    steps: Literal["", "json", "msgspec"] = ""
 
 
 class Parse(BasicBolt):
@@ -166,6 +171,36 @@ class ColumnFormat(ArrowBolt):
         collector.ack()
 
 
+class Click(msgspec.Struct):
+    user: int
+    page: str
+    ms: int
+
+
+class Result(NamedTuple):
+    user: int
+    page: str
+    ms: int
+    country: str
+
+
+def parse(line: bytes) -> Click:
+    click = json.loads(line)
+    return Click(click["user"], click["page"], click["ms"])
+
+
+def is_kept(click: Click) -> bool:
+    return click.ms % 10 != 0
+
+
+def enrich(click: Click) -> Result:
+    return Result(click.user, click.page, click.ms, COUNTRIES[click.user])
+
+
+def to_json(result: Result) -> bytes:
+    return json.dumps(result).encode()
+
+
 _STEPS: Final[dict[bool, dict[str, Factory]]] = {
     False: {"parse": Parse, "filter": Filter, "enrich": Enrich, "format": Format},
     True: {"parse": ColumnParse, "filter": ColumnFilter, "enrich": ColumnEnrich, "format": ColumnFormat},
@@ -177,6 +212,14 @@ def pipeline() -> Topology:
     """The pipeline of this process's plan."""
     plan = ClicksPlan.from_environment()
     builder = TopologyBuilder(plan.name, guarantee=plan.guarantee, ack_partitions=plan.ack_partitions)
+    if plan.steps == "msgspec":
+        typed = builder.spout(CLICKS, KafkaSpout(plan.topic, value=Click), tasks=TASKS)
+        typed.filter(is_kept).step(enrich).to(plan.sink)
+        return builder.build()
+    if plan.steps == "json":
+        lines = builder.spout(CLICKS, KafkaSpout(plan.topic, value=bytes), tasks=TASKS)
+        lines.step(parse).filter(is_kept).step(enrich).step(to_json).to(plan.sink)
+        return builder.build()
     builder.set_spout(CLICKS, KafkaSpout(plan.topic, streams=(_LINE,)), tasks=TASKS)
     source, sink = CLICKS, plan.sink
     steps = {**_STEPS[plan.columns], "publish": lambda: KafkaBolt(sink, codec="bytes", value=["text"])}
@@ -233,6 +276,9 @@ class Peer(Clicks, KafkaPeer):
 CONTESTANTS: Final = (
     Ours("ours", 1_000_000),
     Ours("ours-2", 1_000_000, processes=2),
+    Ours("ours-steps", 1_500_000, steps="json"),
+    Ours("ours-steps-msgspec", 2_000_000, steps="msgspec"),
+    Ours("ours-steps-msgspec-at-most-once", 2_000_000, steps="msgspec", guarantee="at_most_once"),
     Ours("ours-columns", 3_000_000, columns=True),
     Ours("ours-at-most-once", 1_000_000, guarantee="at_most_once"),
     Ours("ours-exactly-once", 1_000_000, guarantee="exactly_once"),
@@ -241,6 +287,9 @@ CONTESTANTS: Final = (
     Ours("ours-unchained-at-most-once", 600_000, processes=TASKS, chained=False, guarantee="at_most_once"),
     Ours("ours-unchained-exactly-once", 400_000, processes=TASKS, chained=False, guarantee="exactly_once"),
     Peer("bytewax", "bytewax", 1_000_000),
+    Peer("bytewax-msgspec", "bytewax", 1_500_000, options=("--msgspec",)),
+    Peer("loop", "loop", 1_500_000),
+    Peer("loop-msgspec", "loop", 2_000_000, options=("--msgspec",)),
     Peer("quixstreams", "quixstreams", 500_000),
     Peer("quixstreams-2", "quixstreams", 500_000, processes=2),
     Peer("faust", "faust-streaming", 100_000),

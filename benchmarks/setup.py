@@ -73,6 +73,8 @@ class Environment:
 
 PLOTS: Final = Environment("plots", "matplotlib")
 FRAMEWORKS: Final = {name: Environment(name, name) for name in ("quixstreams", "bytewax", "pystorm", "faust-streaming")}
+# A loop of confluent-kafka needs no framework: it runs where Bytewax does.
+FRAMEWORKS["loop"] = FRAMEWORKS["bytewax"]
 
 
 def peer_program(name: str, *arguments: str) -> list[str]:

@@ -14,4 +14,5 @@ def given() -> argparse.Namespace:
     work = parser.add_mutually_exclusive_group(required=True)
     work.add_argument("--words", metavar="DIRECTORY")
     work.add_argument("--clicks", metavar="DIRECTORY")
+    parser.add_argument("--msgspec", action="store_true", help="JSON by msgspec instead of the standard library")
     return parser.parse_args()

@@ -22,11 +22,9 @@ Returns = Literal["row", "rows", "nothing", "test", "batch"]
 - `batch`: called with several rows, a list with a row or None for each, or None.
 """
 
-_ROWS: Final = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
-_ASYNC_ROWS: Final = (
-    *(collections.abc.AsyncIterator, collections.abc.AsyncIterable),
-    collections.abc.AsyncGenerator,
-)
+_ROWS: Final = (collections.abc.Iterator, collections.abc.Generator)
+_ASYNC_ROWS: Final = (collections.abc.AsyncIterator, collections.abc.AsyncGenerator)
+_ITERABLES: Final = (collections.abc.Iterable, collections.abc.AsyncIterable)
 _AWAITABLE: Final = (collections.abc.Awaitable, collections.abc.Coroutine)
 _WRITE: Final = "write def {name}(row: Order) -> Item, with your types"
 
@@ -93,6 +91,9 @@ def step_function(name: str, function: Callable[..., Any], known: Mapping[Any, R
         returns, returned = "nothing", None
     else:
         returns, returned = "row", _without_none(returned)
+    if origin in _ITERABLES or returned in _ITERABLES:
+        # A row may be iterable as well, such as a text, a list or a tuple.
+        raise TopologyError(f"{where} returns {shown_type(hints['return'])}: write Iterator[…] for any number of rows")
     if inspect.isgeneratorfunction(_plain(function)) and returns != "rows":
         raise TopologyError(
             f"{where} has a yield, so it returns an iterator: write -> Iterator[{shown_type(returned)}]"

@@ -10,6 +10,7 @@ from spout_sdk.emitting.buffer import MultiAnchor
 from spout_sdk.emitting.emit_plan import Targets
 from spout_sdk.emitting.emitter import Emitter
 from spout_sdk.emitting.task import Task
+from spout_sdk.errors import EmitError
 from tuple_tree.errors import describe
 from tuple_tree.input_batch import NUMBER_STEP, InputBatch
 from tuple_tree.streams import DEFAULT_STREAM
@@ -35,9 +36,9 @@ class RowsEmitter(Emitter):
         Args:
             anchors: the input of each row, for hooks.
         """
-        if not self._is_bulk:
+        if not self._is_bulk or self._of_type is None:
             return False
-        plan, type_ = self._plans[DEFAULT_STREAM], self._row_type
+        plan, type_ = self._plans[DEFAULT_STREAM], self._of_type
         if set(map(type, rows)) != {type_.cls}:
             return False
         made = rows
@@ -65,7 +66,10 @@ class RowsEmitter(Emitter):
 
     def emit_one(self, row: Any, batch: InputBatch | MultiAnchor, place: int, anchor: Tuple) -> None:
         """Emits a row; raises `EmitError` if it does not have the type that the function declares."""
-        plan, type_ = self._plans[DEFAULT_STREAM], self._row_type
+        if self._of_type is None:
+            why = f"a {type(row).__name__} was returned, and the annotation of the step says None"
+            raise EmitError(self._component, DEFAULT_STREAM, (), why)
+        plan, type_ = self._plans[DEFAULT_STREAM], self._of_type
         try:
             row = type_.checked(row)
             values = type_.values(row)
@@ -74,9 +78,3 @@ class RowsEmitter(Emitter):
         packs = self._emit(values, DEFAULT_STREAM, batch, place)
         if self._hooks:
             self._call_hooks(values, DEFAULT_STREAM, packs, (anchor,))
-
-    @property
-    def _row_type(self) -> RowType[Any]:
-        if self._of_type is None:
-            raise AssertionError("a step without results emits nothing")
-        return self._of_type

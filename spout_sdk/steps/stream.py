@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from spout_sdk.api.row_types import RowType
@@ -83,8 +83,6 @@ class Stream(Generic[T]):
     def step(self, function: Callable[Concatenate[T, P], Awaitable[R | None]], **options: Any) -> Stream[R]: ...
     @overload
     def step(self, function: Callable[Concatenate[T, P], Iterator[R]], **options: Any) -> Stream[R]: ...
-    @overload
-    def step(self, function: Callable[Concatenate[T, P], Iterable[R]], **options: Any) -> Stream[R]: ...
     @overload
     def step(self, function: Callable[Concatenate[T, P], R | None], **options: Any) -> Stream[R]: ...
     def step(

@@ -1,0 +1,572 @@
+"""Steps: functions of rows, as a user writes them, in a simulated cluster."""
+
+import datetime
+import enum
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+
+from spout_sdk import (
+    BasicBolt,
+    BasicCollector,
+    FailTupleError,
+    KafkaSpout,
+    RetryPolicy,
+    StepContext,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    count,
+    declare,
+    total,
+    tumbling,
+)
+from spout_sdk.steps.stream import Stream
+from spout_sdk.testing import SimulatedCluster
+
+
+@dataclass
+class Order:
+    id: str
+    items: list[str]
+
+
+@dataclass
+class Item:
+    order: str
+    name: str
+
+
+def items(order: Order) -> Iterator[Item]:
+    for name in order.items:
+        yield Item(order.id, name)
+
+
+def named(item: Item) -> str:
+    return item.name
+
+
+ORDERS = [Order("1", ["tea", "milk"]), Order("2", []), Order("3", ["tea"])]
+
+
+def order_stream(**options: Any) -> Stream[Order]:
+    return TopologyBuilder("shop", **options).spout("orders", KafkaSpout("orders", value=Order))
+
+
+def run(stream: Stream[Any], messages: list[Any], seconds: float = 0.0, **options: Any) -> SimulatedCluster:
+    """Runs the topology of a stream with some messages until all is done."""
+    cluster = SimulatedCluster(stream.topology(), **options)
+    for message in messages:
+        cluster.produce("orders", message if isinstance(message, bytes) else msgspec.json.encode(message))
+    cluster.run_until_idle()
+    if seconds:
+        cluster.advance(seconds)
+        cluster.run_until_idle()
+    return cluster
+
+
+def values(cluster: SimulatedCluster, topic: str = "out") -> list[Any]:
+    return [
+        record.value() if topic == "raw" else json.loads(record.value() or b"") for record in cluster.records(topic)
+    ]
+
+
+@pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once", "exactly_once"])
+def test_rows_go_from_step_to_step_and_to_a_topic(guarantee: Any) -> None:
+    stream = order_stream(guarantee=guarantee).step(items)
+    stream.filter(lambda item: item.name != "milk").key_by("name").step(named, tasks=2).to("names")
+    stream.to("out", key="name")
+    with run(stream, ORDERS) as cluster:
+        assert values(cluster) == [
+            {"order": "1", "name": "tea"},
+            *map(msgspec.to_builtins, [Item("1", "milk"), Item("3", "tea")]),
+        ]
+        assert [record.key() for record in cluster.records("out")] == [b"tea", b"milk", b"tea"]
+        assert [record.value() for record in cluster.records("names")] == [b"tea", b"tea"]
+        assert cluster.pending("orders") == []
+
+
+def test_a_message_that_does_not_fit_becomes_a_dead_letter_with_the_path() -> None:
+    stream = order_stream().step(items)
+    stream.to("out")
+    with run(stream, [ORDERS[0], {"id": "2", "items": ["tea", 3]}, b"{", ORDERS[2]]) as cluster:
+        assert len(values(cluster)) == 3
+        assert [each.detail for each in cluster.dead_letters()] == [
+            "it does not fit Order: Expected `str`, got `int` - at `$.items[1]`",
+            "it does not fit Order: Input data was truncated",
+        ]
+
+
+def test_a_row_that_raises_fails_alone_and_no_other_call_is_repeated() -> None:
+    calls: list[str] = []
+
+    def ship(item: Item) -> Item:
+        calls.append(item.name)
+        if item.name == "beer" and calls.count("beer") < 3:
+            raise FailTupleError("sold out")
+        return item
+
+    stream = order_stream().step(items).shuffle().step(ship)
+    stream.to("out")
+    with run(stream, [Order("1", ["beer"]), Order("2", ["tea"] * 50)], seconds=60) as cluster:
+        assert (calls.count("beer"), calls.count("tea"), len(values(cluster))) == (3, 50, 51)
+        assert len(cluster.failed("orders")) == 2
+
+
+def test_a_row_is_retried_in_its_task_by_the_policy() -> None:
+    attempts: list[int] = []
+
+    def flaky(item: Item, context: StepContext) -> Item:
+        attempts.append(context.attempt)
+        context.count("calls")
+        if context.attempt < 2:
+            raise ConnectionError("later")
+        return item
+
+    stream = order_stream().step(items).step(flaky, on_exception="retry", retry=RetryPolicy(initial_delay=1.0))
+    stream.to("out")
+    with run(stream, [Order("1", ["tea"])], seconds=10) as cluster:
+        assert (attempts, len(values(cluster)), cluster.failed("orders")) == ([0, 1, 2], 1, [])
+        assert cluster.stats("flaky").counters["calls"] == 3
+
+
+def test_an_async_step_returns_rows_when_it_has_ended() -> None:
+    async def priced(item: Item) -> str | None:
+        return None if item.name == "milk" else f"{item.name}: 1"
+
+    async def twice(price: str) -> AsyncIterator[str]:
+        yield price
+        yield price
+
+    def later(price: str) -> Awaitable[str]:
+        async def made() -> str:
+            return price.upper()
+
+        return made()
+
+    stream = order_stream().step(items).step(priced, concurrency=10, time_limit=60.0).step(twice).step(later)
+    stream.to("out")
+    with run(stream, ORDERS) as cluster:
+        assert [record.value() for record in cluster.records("out")] == [b"TEA: 1"] * 4
+
+
+def test_a_step_of_several_rows_returns_one_result_for_each() -> None:
+    sizes: list[int] = []
+
+    def priced(rows: Sequence[Item]) -> list[str | None]:
+        sizes.append(len(rows))
+        if any(row.name == "beer" for row in rows) and len(sizes) < 20:
+            raise ConnectionError("the service is down")
+        return [None if row.name == "milk" else f"{row.order}{row.name}" for row in rows]
+
+    stream = order_stream().step(items).shuffle().step(priced, on_exception="retry")
+    stream.to("raw")
+    messages = [*ORDERS, Order("4", ["beer"]), *[Order("5", ["tea"])] * 30]
+    with run(stream, messages, seconds=600) as cluster:
+        assert sorted(values(cluster, "raw")) == sorted([b"1tea", b"3tea", b"4beer", *[b"5tea"] * 30])
+        assert cluster.failed("orders") == []
+
+
+def test_a_step_of_several_rows_that_returns_too_few_fails_them() -> None:
+    def short(rows: Sequence[Item]) -> list[Item]:
+        return [*rows[1:]]
+
+    stream = order_stream().step(items).step(short)
+    stream.to("out")
+    with run(stream, ORDERS[:1]) as cluster:
+        ((_, failure), *_) = cluster.failed("orders")
+        assert "return one for each row" in failure.message
+        assert values(cluster) == []
+
+
+class Prices(dict[str, float]):
+    pass
+
+
+class Service:
+    def __init__(self) -> None:
+        self.is_open = True
+
+
+def test_a_task_opens_what_its_steps_need_and_closes_it() -> None:
+    log: list[str] = []
+
+    def prices() -> Iterator[Prices]:
+        log.append("open prices")
+        yield Prices(tea=2.0)
+        log.append("close prices")
+
+    async def service() -> AsyncIterator[Service]:
+        made = Service()
+        yield made
+        made.is_open = False
+        log.append("close service")
+
+    def cheap(item: Item, prices: Prices) -> Item | None:
+        return item if prices.get(item.name, 9.0) < 5 else None
+
+    async def ordered(item: Item, service: Service, prices: Prices) -> str:
+        assert service.is_open
+        return f"{item.name}: {prices[item.name]}"
+
+    shop = TopologyBuilder("shop")
+    shop.resource(prices)
+    shop.resource(service)
+    stream = shop.spout("orders", KafkaSpout("orders", value=Order)).step(items).step(cheap).step(ordered)
+    stream.to("raw")
+    with run(stream, ORDERS) as cluster:
+        assert values(cluster, "raw") == [b"tea: 2.0"] * 2
+        assert log == ["open prices"] * 2
+    assert sorted(log[2:]) == ["close prices", "close prices", "close service"]
+
+
+def test_a_state_counts_each_row_once_however_often_it_is_replayed() -> None:
+    failures: list[str] = []
+
+    def ship(item: Item) -> None:
+        if item.name == "tea" and len(failures) < 3:
+            failures.append(item.name)
+            raise FailTupleError("busy")
+
+    def counted(number: int, item: Item) -> int:
+        return number + 1
+
+    def shown(pair: tuple[Item, int]) -> dict[str, int]:
+        return {pair[0].name: pair[1]}
+
+    stream = order_stream().step(items)
+    stream.step(ship)
+    counts = stream.key_by("name").state(counted, initial=0).step(shown)
+    counts.to("out")
+    with run(stream, ORDERS, seconds=60) as cluster:
+        assert cluster.state("counted") == {"tea": 2, "milk": 1}
+        assert {"tea": 2} in values(cluster)
+        assert len(cluster.failed("orders")) >= 2
+
+
+def test_a_state_has_objects_of_a_class() -> None:
+    @dataclass
+    class Totals:
+        orders: int
+        last: datetime.datetime | None
+
+    def summed(totals: Totals, order: Order) -> Totals:
+        return Totals(totals.orders + 1, datetime.datetime(2026, 1, totals.orders + 1, tzinfo=datetime.UTC))
+
+    stream = order_stream()
+    out = stream.key_by("id").state(summed, initial=Totals(0, None))
+
+    def days(found: tuple[Order, Totals]) -> str:
+        return f"{found[0].id} {found[1].orders} {found[1].last:%d}"
+
+    out.step(days).to("raw")
+    with run(stream, [ORDERS[0], ORDERS[0], ORDERS[2]]) as cluster:
+        assert values(cluster, "raw") == [b"1 1 01", b"1 2 02", b"3 1 01"]
+
+
+def test_windows_give_rows_of_a_class() -> None:
+    @dataclass
+    class Click:
+        page: str
+        at: int
+        euros: float
+
+    @dataclass
+    class Minute:
+        page: str
+        start: int
+        clicks: int
+        spent: float
+
+    shop = TopologyBuilder("shop")
+    clicks = shop.spout("orders", KafkaSpout("orders", value=Click))
+    window = clicks.key_by("page").window(tumbling(seconds=60).with_timestamp_field("at"))
+    window.aggregate(Minute, clicks=count(), spent=total("euros")).to("out")
+    sent = [
+        Click("a", 1_000, 1.5),
+        Click("a", 59_000, 2.5),
+        Click("b", 2_000, 0.0),
+        Click("a", 61_000, 1.0),
+        Click("b", 200_000, 1.0),
+    ]
+    with run(clicks, sent, seconds=60) as cluster:
+        assert {"page": "a", "start": 0, "clicks": 2, "spent": 4.0} in values(cluster)
+
+
+class Named(NamedTuple):
+    a: int
+    b: str | None
+
+
+class Typed(TypedDict):
+    a: int
+    b: list[int]
+
+
+class Fast(msgspec.Struct):
+    a: float
+    b: dict[str, int]
+
+
+class Model(pydantic.BaseModel):
+    a: Decimal
+    b: "list[Named]"
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+@dataclass
+class Everything:
+    at: datetime.datetime
+    color: Color
+    price: Decimal
+    rows: list[Named]
+    best: Item | None = None
+    pair: tuple[int, str] = (1, "x")
+
+
+NOW = datetime.datetime(2026, 11, 29, 12, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+@pytest.mark.parametrize(
+    "row",
+    [
+        Named(1, None),
+        {"a": 1, "b": [1, 2]},
+        Fast(1.0, {"x": 1}),
+        Model(a=Decimal("1.10"), b=[Named(1, "x")]),
+        Everything(NOW, Color.RED, Decimal("1.10"), [Named(1, "x"), Named(2, None)]),
+        Everything(NOW, Color.RED, Decimal(0), [], Item("1", "tea"), (2, "y")),
+        "text",
+        7,
+        0.5,
+        [1, 2],
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_row_of_any_type_arrives_as_it_is(row: Any, is_local: bool) -> None:
+    received: list[Any] = []
+    cls: Any = Typed if isinstance(row, dict) else list[int] if isinstance(row, list) else type(row)
+
+    def made(order: Order) -> Any:
+        return row
+
+    def take(row: Any) -> None:
+        received.append(row)
+
+    made.__annotations__["return"] = take.__annotations__["row"] = cls
+    stream = order_stream()
+    rows = stream.step(made)
+    (rows if is_local else rows.shuffle()).step(take)
+    with run(stream, ORDERS[:1]) as cluster:
+        assert received == [row]
+        assert type(received[0]) is type(row)
+        assert cluster.dead_letters() == []
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_result_of_another_type_fails_its_row(is_local: bool) -> None:
+    def wrong(item: Item) -> Item:
+        return item if item.name == "tea" else item.name  # type: ignore[return-value]
+
+    stream = order_stream().step(items)
+    rows = stream.step(wrong)
+    (rows if is_local else rows.shuffle()).to("out")
+    with run(stream, ORDERS) as cluster:
+        assert {record["name"] for record in values(cluster)} == {"tea"}
+        assert cluster.acked("orders")
+        ((_, failure), *_) = cluster.failed("orders")
+        assert "a str is not a Item" in failure.message
+        assert failure.component == "wrong"
+
+
+def test_a_result_of_a_step_without_results_fails_its_row() -> None:
+    def ship(item: Item) -> None:
+        return item.name  # type: ignore[return-value]
+
+    stream = order_stream().step(items)
+    stream.step(ship)
+    with run(stream, ORDERS[:1]) as cluster:
+        ((_, failure), *_) = cluster.failed("orders")
+        assert "a str was returned, and the annotation of the step says None" in failure.message
+
+
+def test_steps_and_bolts_as_classes_receive_each_others_rows() -> None:
+    class Upper(BasicBolt):
+        streams = (declare({"name": str, "order": str}),)
+
+        def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
+            collector.emit((tuple_["name"].upper(), tuple_["order"]))
+
+    shop = TopologyBuilder("shop")
+    stream = shop.spout("orders", KafkaSpout("orders", value=Order)).step(items)
+    shop.set_bolt("upper", Upper).local_grouping("items")
+    shop.set_bolt("named", named).shuffle_grouping("upper")
+    shop.stream("named").to("raw")
+    with run(stream, ORDERS) as cluster:
+        assert values(cluster, "raw") == [b"TEA", b"MILK", b"TEA"]
+
+
+def lambda_step(stream: Stream[Order]) -> None:
+    stream.step(lambda order: order)
+
+
+def resource(stream: Stream[Any], function: Any) -> Stream[Any]:
+    stream.builder.resource(function)
+    return stream
+
+
+def unannotated(order, context=None):  # type: ignore[no-untyped-def]
+    return context
+
+
+def unreturned(order: Order):  # type: ignore[no-untyped-def]
+    return order
+
+
+def anything(order: Order) -> Any:
+    return order
+
+
+def yields(order: Order) -> Item:  # type: ignore[misc]
+    yield Item("1", "tea")
+
+
+def bare(order: Order) -> Iterator:  # type: ignore[type-arg]
+    yield order
+
+
+def two(order: Order, item: Item) -> Order:
+    return order
+
+
+def nothing() -> Order:
+    return ORDERS[0]
+
+
+def of_item(item: Item) -> Item:
+    return item
+
+
+def by_number(order: Order) -> dict[int, str]:
+    return {1: order.id}
+
+
+def either(order: Order) -> Order | Item:
+    return order
+
+
+async def several(orders: Sequence[Order]) -> list[Order]:
+    return [*orders]
+
+
+def one_of_several(orders: Sequence[Order]) -> Order:
+    return orders[0]
+
+
+def opens() -> Iterator[object]:
+    yield object()
+
+
+async def opens_later() -> AsyncIterator[Item]:
+    yield Item("1", "tea")
+
+
+def needs_a_loop(order: Order, item: Item) -> Order:
+    return order
+
+
+def some(order: Order) -> list:  # type: ignore[type-arg]
+    return [order]
+
+
+@dataclass
+class Empty:
+    pass
+
+
+def empty(order: Order) -> Empty:
+    return Empty()
+
+
+@dataclass
+class Holder:
+    thread: object
+
+
+def holder(order: Order) -> Holder:
+    return Holder(order)
+
+
+def forward(order: "Missing") -> Order:  # type: ignore[name-defined]  # noqa: F821
+    return ORDERS[0]
+
+
+def untyped_state(number, order: Order):  # type: ignore[no-untyped-def]
+    return number
+
+
+def words(number: int, order: Order) -> int:
+    return number
+
+
+WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a lambda": (lambda_step, "is a lambda, which has no types: write def"),
+    "no type of a parameter": (lambda s: s.step(unannotated), "parameter 'order' has no type: write def unannotated("),
+    "no type of a result": (lambda s: s.step(unreturned), "does not say what it returns: write -> None"),
+    "any": (lambda s: s.step(anything), "is Any, which a stream cannot carry: name its type"),
+    "a yield": (lambda s: s.step(yields), "has a yield, so it returns an iterator: write -> Iterator[Item]"),
+    "an iterator of what": (lambda s: s.step(bare), "say of what, as in Iterator[Item]"),
+    "two rows": (lambda s: s.step(two), "parameter 'item' gets no value"),
+    "no row": (lambda s: s.step(nothing), "takes no row: write def nothing(row"),
+    "rows of another step": (lambda s: s.step(of_item).topology(), "whose rows are Order, and takes Item"),
+    "numbers as keys": (lambda s: s.step(by_number), "the keys of a mapping are text in a stream"),
+    "one of two types": (lambda s: s.step(either), "choose one type"),
+    "a list of what": (lambda s: s.step(some), "say what it has, as in list[str]"),
+    "several rows at a time": (lambda s: s.step(several), "write def, or take one row"),
+    "one result of several": (lambda s: s.step(one_of_several), "write -> list[Item | None]"),
+    "a resource of an event loop": (lambda s: (resource(s, opens_later), s.step(needs_a_loop)), "write async def"),
+    "two resources of a type": (lambda s: (resource(s, opens), resource(s, opens)), "derive a class for one"),
+    "a resource of no type": (lambda s: resource(s, nothing), "does not say what it opens"),
+    "no members": (lambda s: s.step(empty), "Empty has no fields"),
+    "a member of any type": (lambda s: s.step(holder), "field 'thread' of Holder is object"),
+    "a type that is not there": (lambda s: s.step(forward), "name 'Missing' is not defined"),
+    "two steps of one name": (lambda s: (s.step(items), s.step(items)), "two components are named 'items'"),
+    "a coroutine's option": (lambda s: s.step(items, concurrency=3), "concurrency=, and is no coroutine"),
+    "an unknown option": (lambda s: s.step(items, colour=3), "colour"),
+    "a key that is not there": (lambda s: s.key_by("name").step(items).topology(), "name"),
+    "a key that is a list": (lambda s: s.key_by("items").step(items).topology(), "group by text"),
+    "no key": (lambda s: s.key_by(), "takes at least one field"),
+    "a key of a record that is not there": (lambda s: s.to("out", key="name"), "has no member 'name'"),
+    "a state without types": (lambda s: s.key_by("id").state(untyped_state, initial=0), "does not say the type of its"),
+    "a state that begins with another type": (
+        lambda s: s.key_by("id").state(words, initial="none"),
+        "a str is not a int",
+    ),
+    "no aggregate of a member": (
+        lambda s: s.key_by("id").window(tumbling(count=2)).aggregate(Order, n=count()),
+        "Order has items, and a result of a window has id, start, end, n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_program_says_what_to_write(name: str) -> None:
+    wrong, text = WRONG[name]
+    with pytest.raises((TopologyError, TypeError)) as raised:
+        wrong(order_stream())
+    assert text in str(raised.value)
+
+
+def test_a_message_of_another_type_is_refused_by_the_spout() -> None:
+    with pytest.raises(Exception, match="leave one of them out"):
+        KafkaSpout("orders", value=Order, streams=declare("line"))
