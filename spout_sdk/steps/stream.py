@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from spout_sdk.api.row_types import RowType
 from spout_sdk.api.topology import Topology
@@ -18,6 +19,8 @@ from spout_sdk.windows.aggregate_bolt import EmitOn
 from spout_sdk.windows.aggregates import Aggregate
 from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.streams import DEFAULT_STREAM
+
+_LONGEST_NAME: Final = 70  # of the name of a topic in that of a step
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -206,7 +209,8 @@ class Stream(Generic[T]):
             tasks: number of tasks; by default as of `step`.
         """
         bolt = TopicBolt(topic, self._known_type("to"), key, codec)
-        self._add(name or self.builder.free_name(f"to-{topic}"), bolt, tasks)
+        shown = re.sub(r"[^A-Za-z0-9_-]", "-", topic)[:_LONGEST_NAME]
+        self._add(name or self.builder.free_name(f"to-{shown}"), bolt, tasks)
 
     def topology(self) -> Topology:
         """Checks the topology, and returns it: `TopologyBuilder.build`."""

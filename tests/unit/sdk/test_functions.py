@@ -80,7 +80,7 @@ def values(cluster: SimulatedCluster, topic: str = "out") -> list[Any]:
 @pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once", "exactly_once"])
 def test_rows_go_from_step_to_step_and_to_a_topic(guarantee: Any) -> None:
     stream = order_stream(guarantee=guarantee).step(items)
-    stream.filter(lambda item: item.name != "milk").key_by("name").step(named, tasks=2).to("names")
+    stream.filter(lambda item: item.name != "milk").key_by("name").step(named, tasks=2).to("the.names")
     stream.to("out", key="name")
     with run(stream, ORDERS) as cluster:
         assert values(cluster) == [
@@ -88,7 +88,7 @@ def test_rows_go_from_step_to_step_and_to_a_topic(guarantee: Any) -> None:
             *map(msgspec.to_builtins, [Item("1", "milk"), Item("3", "tea")]),
         ]
         assert [record.key() for record in cluster.records("out")] == [b"tea", b"milk", b"tea"]
-        assert [record.value() for record in cluster.records("names")] == [b"tea", b"tea"]
+        assert [record.value() for record in cluster.records("the.names")] == [b"tea", b"tea"]
         assert cluster.pending("orders") == []
 
 
