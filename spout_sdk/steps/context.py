@@ -10,8 +10,8 @@ from spout_sdk.api.tuples import Tuple
 class StepContext:
     """The second argument of a step that has a parameter of this type: about the row of this call.
 
-    def ship(item: Item, context: StepContext) -> None:
-        context.count("shipped")
+        def ship(item: Item, context: StepContext) -> None:
+            context.count("shipped")
     """
 
     __slots__ = ("_answer", "_failures_of", "_task", "_tuple")
