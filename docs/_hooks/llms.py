@@ -34,7 +34,7 @@ def write(config: MkDocsConfig, navigation: Navigation) -> None:
 def described(markdown: str) -> str:
     """The first sentence of a page, without its links and code blocks."""
     for paragraph in _COMMENT.sub("", _CODE.sub("", markdown)).split("\n\n"):
-        text = " ".join(_LINK.sub(r"\1", paragraph).split())
+        text = " ".join(_LINK.sub(r"\1", paragraph).replace("**", "").split())
         if text and text[0] not in "#|<-!":
             sentence = _SENTENCE.match(text)
             return sentence[1] if sentence else text
