@@ -12,6 +12,8 @@ class StepContext:
 
         def ship(item: Item, context: StepContext) -> None:
             context.count("shipped")
+
+    A step that takes several rows has none.
     """
 
     __slots__ = ("_answer", "_failures_of", "_task", "_tuple")
