@@ -76,6 +76,18 @@ class RowType(Generic[T]):
         given = [*kind.members.values()]
         self._given = [(at, each) for at, each in enumerate(given) if not _is_passed(each)]
 
+    def all_values(self, rows: Sequence[T]) -> list[tuple[Any, ...]]:
+        """The values of each of some rows."""
+        if not (self.has_members or self._given):
+            return [*zip(rows, strict=True)]
+        return [*map(self.values if self._given else self._of, rows)]
+
+    def all_rows(self, values: Sequence[Sequence[Any]]) -> list[T]:
+        """The row with each of some values; raises as `row`."""
+        if not (self.has_members or self._given):
+            return [row for (row,) in values]
+        return [*map(self.row if self._given else self._make, values)]
+
     def values(self, row: T) -> tuple[Any, ...]:
         """The values of a row, one for each field."""
         values = self._of(row)

@@ -1,10 +1,8 @@
 """Calls the function of a step with each row, and emits the results of a call together."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import repeat
 from typing import Any, Final
 
 from spout_sdk.api.row_types import RowType, maker
@@ -13,24 +11,28 @@ from spout_sdk.bolts.call_sizes import MOST_TUPLES, BatchSize, Stride
 from spout_sdk.bolts.input_rows import InputRows, first_of
 from spout_sdk.bolts.operator import Operator
 from spout_sdk.emitting.task import Task
-from spout_sdk.steps.call import Call
+from spout_sdk.steps.call import BatchCall, Call, FilterCall, IteratorCall, RowCall
 from spout_sdk.steps.context import StepContext
+from spout_sdk.steps.function import Returns
 from spout_sdk.steps.resources import OpenResources
 from spout_sdk.steps.rows_emitter import RowsEmitter
 from tuple_tree.errors import WireError, describe
 
-_MOST_RESULTS: Final = 4 * MOST_TUPLES  # kept before they are emitted: an iterator may return any number
+_CALLS: Final[dict[Returns, type[Call]]] = {
+    "row": RowCall,
+    "nothing": RowCall,
+    "rows": IteratorCall,
+    "test": FilterCall,
+    "batch": BatchCall,
+}
 
 
 class RowsOperator(Operator):
-    """Base of the operators of steps: a call gets rows, and settles its inputs together.
-
-    Attributes:
-        makes_call: the class of a `Call`.
-    """
+    """Base of the operators of steps: a call gets rows, and settles its inputs together."""
 
     takes_rows = True
-    makes_call: type[Call] = Call
+    _function: Callable[[Any], Any]
+    _makes_call: Callable[..., Call]
 
     def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
         super().__init__(bolt, task, *rest)
@@ -53,15 +55,11 @@ class RowsOperator(Operator):
         if self._has_context:
             tuples = inputs.tuples() if isinstance(inputs, InputRows) else inputs
             rows = [(row, self._context(at)) for row, at in zip(rows, tuples, strict=True)]
-        call = self.makes_call(self.failures, self._settlement, self._emitter, inputs, rows)
+        call = self._makes_call(self.failures, self._settlement, self._emitter, inputs, rows)
         try:
-            self._execute(call)
+            call.execute(self._function)
         finally:
             call.end()
-
-    @abstractmethod
-    def _execute(self, call: Call) -> None:
-        """Calls the function with the rows of a call."""
 
     def _read(self, inputs: InputRows | Sequence[Tuple]) -> tuple[InputRows | Sequence[Tuple], list[Any]]:
         """The inputs and the row of each; inputs whose values are no row become dead letters, and are left out."""
@@ -102,15 +100,8 @@ class StepOperator(RowsOperator):
         super().__init__(bolt, task, *rest)
         step = bolt.step
         self._has_context = step.has_context
-        self._function: Callable[[Any], Any] = step.call
         self._resources = OpenResources(step.resources)
-        self._loop: Callable[[Call], None] = {
-            "row": self._execute_rows,
-            "nothing": self._execute_rows,
-            "rows": self._execute_iterators,
-            "test": self._execute_tests,
-            "batch": self._execute_batch,
-        }[step.returns]
+        self._makes_call = _CALLS[step.returns]
         if step.returns == "batch":
             self.size = BatchSize()
 
@@ -124,71 +115,3 @@ class StepOperator(RowsOperator):
     def cleanup(self) -> None:
         """Closes the resources of the task."""
         self._resources.close()
-
-    def _execute(self, call: Call) -> None:
-        self._loop(call)
-
-    def _execute_rows(self, call: Call) -> None:
-        """Functions that return a row or None."""
-        function, results, of = self._function, call.results, call.of
-        for index, row in call:
-            try:
-                result = function(row)
-            except BaseException as error:  # noqa: BLE001 - anything that a user's function raises
-                if call.failed(index, error):
-                    return
-            else:
-                if result is not None:
-                    results.append(result)
-                    of.append(index)
-        call.has_ended()
-
-    def _execute_tests(self, call: Call) -> None:
-        """Functions that say whether their row goes on."""
-        function, results, of = self._function, call.results, call.of
-        for index, row in call:
-            try:
-                goes_on = function(row)
-            except BaseException as error:  # noqa: BLE001 - as above
-                if call.failed(index, error):
-                    return
-            else:
-                if goes_on:
-                    results.append(row)
-                    of.append(index)
-        call.has_ended()
-
-    def _execute_batch(self, call: Call) -> None:
-        """Functions of several rows, which return a row or None for each, or None."""
-        try:
-            results = self._function(call.rows)
-            if results is not None and len(results) != len(call.rows):
-                raise TypeError(
-                    f"it returned {len(results)} results for {len(call.rows)} rows: return one for each row, in their "
-                    "order, and None for a row without a result"
-                )
-        except BaseException as error:  # noqa: BLE001 - as above
-            call.all_failed(error)
-            return
-        for (index, _), result in zip(call, results or (), strict=False):
-            if result is not None:
-                call.results.append(result)
-                call.of.append(index)
-        call.has_ended()
-
-    def _execute_iterators(self, call: Call) -> None:
-        """Functions that return any number of rows."""
-        function, results, of = self._function, call.results, call.of
-        for index, row in call:
-            before = len(results)
-            try:
-                results += function(row)
-            except BaseException as error:  # noqa: BLE001 - as above
-                del results[before:]
-                if call.failed(index, error):
-                    return
-            else:
-                of += repeat(index, len(results) - before)
-                if len(results) >= _MOST_RESULTS:
-                    call.emit()
-        call.has_ended()

@@ -45,7 +45,7 @@ class RowsEmitter(Emitter):
         chosen: list[Targets] = []
         try:
             if not plan.holds_objects:
-                made = [*map(type_.values, rows)]
+                made = type_.all_values(rows)
                 if not all(map(plan.is_row, made)):
                     return False
             if plan.only is None:

@@ -2,60 +2,52 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any
 
 from spout_sdk.api.row_types import RowType, json_encoder, shown_type
 from spout_sdk.bolts.input_rows import InputRows
+from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
 from spout_sdk.operators.kafka_bolt import KafkaBolt
-from spout_sdk.steps.call import Call
+from spout_sdk.steps.call import Call, Results
 from spout_sdk.steps.operator import RowsOperator
 from tuple_tree.payloads import payload_codec
 
 
-class _Writes(Call):
-    """Writes the results to a topic instead of emitting them; an input is acked, and done when its record is delivered.
+class WriteCall(Call):
+    """The function returns the value of a record, or its key and value.
 
-    Attributes:
-        topic: where they are written.
-        keys: of the records, one for each result; None for records without keys.
+    An input is acked, and done when its record is delivered.
     """
 
-    topic: str
-    keys: list[bytes | None] | None
+    def __init__(self, topic: str, has_keys: bool, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._topic, self._has_keys = topic, has_keys
 
     def end(self) -> None:
-        if count := len(self.of):
-            keys = None if self.keys is None else self.keys[:count]  # one more, if a signal has ended the call
+        records, positions = self._results()
+        if records:
+            keys, values = zip(*records, strict=True) if self._has_keys else (None, records)
+            indices = [self._indices[at] for at in positions]
             inputs = self._inputs if self._emitter.has_hooks else ()
             hooked = inputs.tuples() if isinstance(inputs, InputRows) else inputs
-            write = self._settlement.writes.write_all
-            write(self._pack, self.of, self.topic, keys, self.results[:count], tuples=hooked)
+            self._settlement.writes.write_all(self._pack, indices, self._topic, keys, values, tuples=hooked)
+
+    def _results(self) -> Results:
+        done = [at for at in range(len(self.returned)) if at not in self._failed]
+        return [self.returned[at] for at in done], done
 
 
 class TopicOperator(RowsOperator):
     """Writes a record for each row."""
 
-    makes_call = _Writes
-
-    def _execute(self, call: Any) -> None:
-        key_of, value_of, keys = self._bolt.key_of, self._bolt.value_of, list[bytes | None]()
-        call.topic, call.keys = self._bolt.topic, None if key_of is None else keys
-        for index, row in call:
-            try:
-                if key_of is not None:
-                    key = as_part(key_of(row))
-                value = value_of(row)
-            except BaseException as error:  # noqa: BLE001 - anything that a user's function raises
-                if call.failed(index, error):
-                    return
-            else:
-                if key_of is not None:
-                    keys.append(key)
-                call.results.append(value)
-                call.of.append(index)
-        call.has_ended()
+    def __init__(self, bolt: Any, task: Task, *rest: Any) -> None:
+        super().__init__(bolt, task, *rest)
+        self._makes_call = partial(WriteCall, bolt.topic, bolt.key_of is not None)
+        key_of, value_of = bolt.key_of, bolt.value_of
+        self._function = value_of if key_of is None else lambda row: (as_part(key_of(row)), value_of(row))
 
 
 class TopicBolt(KafkaBolt):

@@ -11,10 +11,10 @@ _TANGLED: Final = "tests/unit/sdk/test_tangled_trees.py"
 
 
 @mutant("steps", f"{_FUNCTIONS}::test_a_row_that_raises_fails_alone_and_no_other_call_is_repeated")
-@replaces(Call, "failed")
-def a_row_is_acked_whose_function_raised(original: Any, call: Call, index: int, error: BaseException) -> bool:
-    is_paused: bool = original(call, index, error)
-    call._failed.discard(index)
+@replaces(Call, "_has_raised")
+def a_row_is_acked_whose_function_raised(original: Any, call: Call, error: BaseException) -> bool:
+    is_paused: bool = original(call, error)
+    call._failed.clear()
     return is_paused
 
 
@@ -28,7 +28,6 @@ def results_are_anchored_to_the_row_before(
 
 
 @mutant("steps", f"{_TANGLED}::test_a_tree_completes_when_all_of_it_is_sent_and_acked[Stepped]")
-@replaces(Call, "emit")
-def results_of_the_last_row_are_lost(original: Any, call: Call) -> None:
-    del call.results[-1:], call.of[-1:]
-    original(call)
+@replaces(Call, "_emit")
+def results_of_the_last_row_are_lost(original: Any, call: Call, rows: Any, positions: Any) -> None:
+    original(call, rows[:-1], positions[:-1])

@@ -119,6 +119,18 @@ def test_a_row_that_raises_fails_alone_and_no_other_call_is_repeated() -> None:
         assert len(cluster.failed("orders")) == 2
 
 
+def test_a_function_that_raises_stop_iteration_fails_its_row_only() -> None:
+    def first(order: Order) -> str:
+        return next(iter(order.items))
+
+    stream = order_stream().shuffle().step(first)
+    stream.to("raw")
+    with run(stream, ORDERS) as cluster:
+        assert sorted(values(cluster, "raw")) == [b"tea", b"tea"]
+        assert [message_id for message_id, _ in cluster.failed("orders")] == [1] * len(cluster.failed("orders"))
+        assert "StopIteration: call next() with a default" in cluster.failed("orders")[0][1].message
+
+
 def test_a_row_is_retried_in_its_task_by_the_policy() -> None:
     attempts: list[int] = []
 
