@@ -91,15 +91,6 @@ def test_orders_are_records_of_their_customers() -> None:
         assert sorted(records) == [(b"ann", b'{"cents":200}'), (b"ann", b'{"cents":300}'), (b"bob", b'{"cents":50}')]
 
 
-def test_an_order_is_added_to_the_total() -> None:
-    topology = names_of("docs/how-to/running-totals.md")["topology"]()
-    with SimulatedCluster(topology, topics={"orders": 1, "customer-totals": 1}) as cluster:
-        cluster.set_state("totals", {"ann": {"customer": "ann", "orders": 1, "cents": 100}})
-        cluster.produce("orders", '{"customer": "ann", "cents": 250}')
-        cluster.run_until_idle()
-        assert cluster.state("totals") == {"ann": {"customer": "ann", "orders": 2, "cents": 350}}
-
-
 def test_an_order_waits_for_its_price() -> None:
     topology = names_of("docs/how-to/join.md")["priced"]()
     with SimulatedCluster(topology, topics={"orders": 1, "prices": 1}) as cluster:
