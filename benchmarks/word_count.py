@@ -18,10 +18,6 @@ from typing import Any, Final
 
 from confluent_kafka import Message
 
-from acker_cli.demo import text
-from acker_cli.demo.stores import counted_words
-from acker_cli.demo.word_count import REFERENCE as DEMO
-from acker_cli.demo.word_count import Parameters
 from benchmarks import harness
 from benchmarks.comparison import Contestant, Counted, KafkaPeer, Run, Setting, compare, read_counts
 from benchmarks.harness import BenchmarkError
@@ -92,20 +88,6 @@ class Ours(Words):
         )
         counts = partial(sink_counts, setting.topics, sink) if sink else partial(counts_of_tasks, setting.directory)
         return _our_run(setting, WORD_COUNT, plan.environment, self.part(setting.count), counts)
-
-
-class Demo(Words):
-    """The topology of `acker demo`, whose counts and acked lines are in SQLite."""
-
-    most = len(text.lines())
-
-    def run(self, setting: Setting) -> AbstractContextManager[Run]:
-        variables = Parameters(setting.name, setting.directory, lines=setting.count).to_environment()
-        counts = partial(counted_words, setting.directory)
-        return _our_run(setting, DEMO, variables, self.part(setting.count), counts)
-
-    def expected(self, count: int) -> Counter[str]:
-        return text.plain_count(count)
 
 
 @contextlib.contextmanager
@@ -219,7 +201,6 @@ CONTESTANTS: Final = (
     Ours("ours-kafka", 300_000, "topic"),
     Ours("ours-kafka-arrow", 900_000, "topic", "columns"),
     Ours("ours-state", 80_000, "topic", "state"),
-    Demo("ours-demo", 30_000),
 )
 
 

@@ -1,7 +1,5 @@
 """`acker demo`."""
 
-from pathlib import Path
-
 import typer
 
 from acker_cli.commands.options import command, flag, option
@@ -18,26 +16,31 @@ from acker_cli.settings import LoadedSettings
 )
 def demo(
     loaded: LoadedSettings,
-    fail_rate: float = option(None, "Share of tuples that the bolts fail at random.", default=0.0, min=0, max=0.5),
+    fail_rate: float = option(
+        None,
+        "Share of counted words that fail at random, so that their lines are replayed.",
+        default=0.0,
+        min=0,
+        max=0.5,
+    ),
     kill: bool = flag("--kill", "Kill an acker worker and a worker process with SIGKILL during the run."),
     seed: int = option(None, "The seed of all random numbers.", default=0),
     deadline: float = option(None, "Seconds after which the command fails.", default=300.0, min=1),
     lines: int | None = option(None, "Count only the first N lines.", min=1),
-    keep: Path | None = option("DIR", "Keep the counts in this new directory."),
     json_: bool = flag("--json", "Print the result as one JSON object, last."),
 ) -> None:
     """Count the words of two novels through a real Kafka, follow every line, and compare with a plain count.
 
-    A spout emits the lines, two bolts split and count, acker workers follow each line's tuple tree, and the spout
-    replays what fails. Starts an embedded broker unless a cluster is set. Exit code 0 only if every line was acked
-    and the counts match.
+    A spout reads the lines from a topic, two steps split and count, acker workers follow each line's tuple tree, and
+    the spout replays what fails. Starts an embedded broker unless a cluster is set. Exit code 0 only if every line was
+    acked and the counts match.
     """
     import secrets
     from contextlib import ExitStack
 
     from acker_cli.cluster.local import embedded_kafka
     from acker_cli.console import log_to_stderr, print_json, standard_error, standard_output
-    from acker_cli.demo.session import DemoOptions, demo_directory, run_demo
+    from acker_cli.demo.session import DemoOptions, run_demo
     from acker_cli.demo.word_count import Parameters
     from acker_cli.interruption import interruptible
     from acker_cli.views.live import open_view
@@ -50,9 +53,8 @@ def demo(
     console = standard_error() if json_ else standard_output()
     with interruptible(), ExitStack() as cleaning:
         view = cleaning.enter_context(open_view(console))
-        directory = cleaning.enter_context(demo_directory(keep))
         name = "word-count" if settings.is_embedded else f"word-count-{secrets.token_hex(4)}"
-        parameters = Parameters(name, directory, fail_rate, seed, lines=lines or 0)
+        parameters = Parameters(name, fail_rate=fail_rate, seed=seed, lines=lines or 0)
         options = DemoOptions(parameters, kill, deadline, log_level, settings)
         plan = options.plan()
         if settings.is_embedded:

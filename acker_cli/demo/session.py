@@ -3,20 +3,18 @@
 import os
 import random
 import signal
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from acker_cli.cluster.local import create_topics
 from acker_cli.cluster.removal import Removal, resources_of
-from acker_cli.demo.stores import acked_lines, counted_words
+from acker_cli.demo.progress import LinesDone, counted_words, write_text
 from acker_cli.demo.text import comparison, lines, plain_count
-from acker_cli.demo.word_count import BOLTS, LINES, REFERENCE, REPLAYED, Parameters
-from acker_cli.errors import SettingsError
+from acker_cli.demo.word_count import COUNT, LINES, REFERENCE, Parameters, text_topic
 from acker_cli.processes.running import RunPlan, TopologyProcesses
 from acker_cli.settings.sections import KafkaProperties, Settings
 from acker_cli.views.live import View, latency_in_words
@@ -64,7 +62,7 @@ class DemoReport:
     ackers: WorkerStats
     lines: int  # of the text
     lines_acked: int
-    seconds: float  # from the first line emitted to the last one acked
+    seconds: float  # from the first line emitted to the commit of the last one
     expected: Counter[str]  # a plain count of the text
     counted: Counter[str]  # by the topology
     acker_kills: int  # acker workers killed
@@ -82,7 +80,7 @@ class DemoReport:
 
     @property
     def replayed(self) -> int:
-        return self.trees.counters.get(REPLAYED, 0)
+        return self.trees.counters.get("replayed", 0)
 
     @property
     def latency(self) -> Latency | None:
@@ -139,36 +137,22 @@ class DemoReport:
 
 def run_demo(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View) -> DemoReport:
     kafka = {**_KAFKA, **(_QUIET if options.log_level == "error" else {}), **kafka}
-    manifest = plan.topology.manifest
-    catalogue = Catalogue(kafka)
-    catalogue.topics()  # Without a cluster there is nothing to remove either.
+    copies = options.settings.topics.replication_factor
+    Catalogue(kafka).topics()  # Without a cluster there is nothing to remove either.
     try:
-        catalogue.create_topics(manifest, options.settings.topics.replication_factor)
-        catalogue.publish(manifest)
+        create_topics(kafka, plan.topology, copies)
+        write_text(kafka, options.parameters, copies)
         return _run(kafka, plan, options, view)
     finally:
         if not options.settings.is_embedded:
-            _remove(kafka, manifest.topology, view)
-
-
-@contextmanager
-def demo_directory(keep: Path | None) -> Iterator[Path]:
-    """The tasks' files: a directory that is deleted afterwards, or `keep`, which must be empty: counts add up."""
-    if keep is None:
-        # A process that is killed because it did not stop in time may still write while this is removed.
-        with tempfile.TemporaryDirectory(prefix="acker-demo-", ignore_cleanup_errors=True) as directory:
-            yield Path(directory)
-        return
-    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-        raise SettingsError(f"{keep} is there already and is not an empty directory: name another one with --keep")
-    keep.mkdir(parents=True, exist_ok=True)
-    yield keep.absolute()
+            _remove(kafka, plan.topology.name, view)
 
 
 def _remove(kafka: KafkaProperties, topology: str, view: View) -> None:
     try:
         status = ClusterStatus(kafka)
         resources = resources_of(topology, status.catalogue.manifests(), status.catalogue.topics())
+        resources = replace(resources, topics=(*resources.topics, text_topic(topology)))
         removal = Removal(status, resources, lambda _line: None)
         removal.withdraw(force=True)
         left = "; ".join(removal.delete())
@@ -180,14 +164,17 @@ def _remove(kafka: KafkaProperties, topology: str, view: View) -> None:
 
 def _run(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View) -> DemoReport:
     """Runs until every line is acked or the deadline is over."""
-    parameters, overdue = options.parameters, ""
-    total, directory = len(lines(parameters.lines)), parameters.directory
-    kills = Kills(parameters.seed, BOLTS)
+    parameters, overdue, name = options.parameters, "", plan.topology.name
+    total = len(lines(parameters.lines))
+    kills = Kills(parameters.seed, [COUNT])
     started, began = time.monotonic(), 0.0
-    with TopologyProcesses(plan, kafka, options.settings.worker.model_dump(), options.log_level) as processes:
+    processes = TopologyProcesses(plan, kafka, options.settings.worker.model_dump(), options.log_level)
+    with LinesDone(kafka, name) as text, processes:
         for figures in processes.figures():
-            done, stats = acked_lines(directory), processes.components.stats()
-            view.show(*figures, (done, total))
+            done, stats = text.acked(), processes.components.stats()
+            # A commit is a second after the ack.
+            acked = max(done, min(stats[LINES].acked, total))
+            view.show(*figures, (acked, total))
             if not began and stats[LINES].emitted:
                 began = time.monotonic()
             if done >= total:
@@ -197,7 +184,7 @@ def _run(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View
                 break
             if options.kill:
                 owners, pids = processes.ackers.pids(owners=True), processes.components.pids()
-                for pid, role in kills.due(done / total, owners, stats, pids):
+                for pid, role in kills.due(acked / total, owners, stats, pids):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                     view.note(f"killed {role} {pid}")
@@ -205,15 +192,16 @@ def _run(kafka: KafkaProperties, plan: RunPlan, options: DemoOptions, view: View
         processes.stop()
         # Exact, because every process has sent its last report.
         stats, ackers = processes.components.stats(), processes.ackers.stats()
+        lines_acked = text.acked() - text.dead_letters()
     return DemoReport(
         trees=stats[LINES],
         executed=sum(each.executed for each in stats.values()),
         ackers=ackers,
         lines=total,
-        lines_acked=acked_lines(directory),
+        lines_acked=lines_acked,
         seconds=seconds,
         expected=plain_count(parameters.lines),
-        counted=counted_words(directory),
+        counted=counted_words(kafka, name),
         acker_kills=kills.of_ackers,
         bolt_kills=kills.of_bolts,
         overdue=overdue,
@@ -254,9 +242,8 @@ class Kills:
 
 def _overdue(components: Mapping[str, Stats], ackers: WorkerStats, lines: tuple[int, int], deadline: float) -> str:
     done, total = lines
-    bolts = ", ".join(f"{name} {components[name].pending:,}" for name in BOLTS)
     return (
         f"not complete after {deadline:g} s: {done:,} of {total:,} lines are acked; pending: "
         f"{components[LINES].pending:,} at the spout, {ackers.pending:,} in {ackers.partitions} acker partitions, "
-        f"inputs of bolts: {bolts}. On a slow machine try a longer --deadline"
+        f"inputs of {COUNT}: {components[COUNT].pending:,}. On a slow machine try a longer --deadline"
     )

@@ -1,42 +1,35 @@
 """Whether a word count that runs as services is right: `python -m examples.compose.verification`, `… spark` in Spark.
 
-It waits until every line of the text is acked, and compares the counts with a plain count of the text. Of the plain
-topology it reads what the tasks keep in `WORD_COUNT_DIRECTORY`; of that in Spark the offsets that the spout has
-committed as done, and the words that the last bolt has kept, each place in the text once.
+It waits until every line of the text is acked, and compares the counts with a plain count of the text. Lines are acked
+up to the offsets that the spout has committed as done. The counts are the state of the topology; in Spark the words
+that the last bolt has kept, each place in the text once.
 
-Exit code 0 only if no line was acked more than once (in Spark: none is a dead letter), and each word was counted as
-often as it is in the text; 1 if not, or if nothing was acked for `WORD_COUNT_PATIENCE` seconds (120).
+Exit code 0 only if no line is a dead letter, and each word was counted as often as it is in the text; 1 if not, or if
+nothing was acked for `WORD_COUNT_PATIENCE` seconds (120).
 """
 
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, Final
-
-from confluent_kafka import Consumer, TopicPartition
+from typing import Final
 
 from acker_cli.console import standard_output
-from acker_cli.demo.stores import acked_lines, counted_words
+from acker_cli.demo.progress import LinesDone, counted_words
 from acker_cli.demo.text import comparison, lines, plain_count
-from acker_cli.demo.word_count import LINES, Parameters
+from acker_cli.demo.word_count import Parameters
 from acker_cli.interruption import Interrupted, interruptible
 from acker_cli.settings.layers import load
-from examples.compose.spark_word_count import PARTITIONS, counted_directory, text_topic
-from kafka_clients.client_settings import for_consumer
-from kafka_clients.log_reader import watermarks
-from tuple_tree.names import component_group, dead_letters_topic
+from examples.compose.spark_word_count import counted_directory
 from tuple_tree.timing import Interval, Stall
 
 PATIENCE_VARIABLE: Final = "WORD_COUNT_PATIENCE"
 _PATIENCE_SECONDS: Final = 120.0
 _PRINT_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.5
-_KAFKA_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +37,20 @@ class Results:
     """Progress of a word count."""
 
     acked: Callable[[], int]  # lines
-    wrong: str  # the problem of the lines that `wrongly_acked` counts
-    wrongly_acked: Callable[[], int]
+    dead_letters: Callable[[], int]
     counted: Callable[[], Counter[str]]
 
 
-def kept_results(directory: Path) -> Results:
-    again = partial(acked_lines, directory, least=2)
-    return Results(partial(acked_lines, directory), "more than once", again, partial(counted_words, directory))
+def words_kept(parameters: Parameters) -> Counter[str]:
+    """The words that were kept in Spark, each place in the text once."""
+    import pyarrow.dataset as ds
 
-
-def spark_results(kafka: Mapping[str, Any], parameters: Parameters) -> Results:
-    group = component_group(parameters.name, LINES)
-    consumer = Consumer({**for_consumer(kafka), "group.id": group, "enable.auto.commit": False})
-
-    def acked() -> int:
-        """How many lines the spout has committed as done: those before the first one that is open."""
-        asked = [TopicPartition(text_topic(parameters), number) for number in range(PARTITIONS)]
-        return sum(max(each.offset, 0) for each in consumer.committed(asked, timeout=_KAFKA_SECONDS))
-
-    def dead_letters() -> int:
-        return watermarks(consumer, TopicPartition(dead_letters_topic(parameters.name), 0), _KAFKA_SECONDS)[1]
-
-    def counted() -> Counter[str]:
-        """The words that were kept, each place in the text once."""
-        import pyarrow.dataset as ds
-
-        directory = counted_directory(parameters)
-        if not directory.exists():
-            return Counter()
-        places = ds.dataset(directory, format="parquet").to_table(columns=["line", "position", "word"])
-        words = places.group_by(places.column_names).aggregate([]).column("word")
-        return Counter({each["values"]: each["counts"] for each in words.value_counts().to_pylist()})
-
-    return Results(acked, "dead letters", dead_letters, counted)
+    directory = counted_directory(parameters)
+    if not directory.exists():
+        return Counter()
+    places = ds.dataset(directory, format="parquet").to_table(columns=["line", "position", "word"])
+    words = places.group_by(places.column_names).aggregate([]).column("word")
+    return Counter({each["values"]: each["counts"] for each in words.value_counts().to_pylist()})
 
 
 def is_right(
@@ -95,23 +68,23 @@ def is_right(
         if prints.due():
             show(f"{done:,} of {total:,} lines acked")
         pause(_LOOK_SECONDS)
-    wrong, counted = results.wrongly_acked(), results.counted()
+    dead, counted = results.dead_letters(), results.counted()
     if done < total:
         show(
             f"stopped: no line was acked for {patience:g} s. Look into the logs of the spout, the bolts and the "
             f"ackers, or wait longer with {PATIENCE_VARIABLE}"
         )
-    show(f"{done:,} of {total:,} lines acked, {wrong:,} of them {results.wrong}")
+    show(f"{done:,} of {total:,} lines acked, {dead:,} of them dead letters")
     show(comparison(expected, counted))
-    return done == total and not wrong and counted == expected
+    return done == total and not dead and counted == expected
 
 
 def results_of(variant: str) -> Results:
     """The results of the word count that the environment names; `variant`: `spark`, or empty."""
-    parameters = Parameters.from_environment(os.environ)
-    if variant == "spark":
-        return spark_results(load().cluster(), parameters)
-    return kept_results(parameters.directory)
+    parameters, kafka = Parameters.from_environment(os.environ), load().cluster()
+    done = LinesDone(kafka, parameters.name)
+    in_spark, in_state = partial(words_kept, parameters), partial(counted_words, kafka, parameters.name)
+    return Results(done.acked, done.dead_letters, in_spark if variant == "spark" else in_state)
 
 
 def main(variant: str = "") -> int:

@@ -13,14 +13,15 @@ from tests.waiting import eventually
 _ALL: Final = len(lines())
 _UP: Final = ("up", "--detach", "--no-build", "--no-deps")
 _BROKERS: Final = ("kafka-1", "kafka-2", "kafka-3")
-_WORKING: Final = ("acker", "split", "count", "lines")
-_RIGHT: Final = "{0:,} of {0:,} lines acked, 0 of them more than once\ncounts match: "
+_WORKING: Final = ("acker", "count", "lines")
+_RIGHT: Final = "{0:,} of {0:,} lines acked, 0 of them dead letters\ncounts match: "
 # Slow enough for all that shall happen meanwhile; the rest is counted without it.
-_SLOW: Final = "5"
+_SLOW: Final = "10"
 _ACKED: Final = """
-from pathlib import Path
-from acker_cli.demo.stores import acked_lines
-print(acked_lines(Path("/var/lib/word-count")))
+import os
+from acker_cli.demo.progress import LinesDone
+from acker_cli.settings.layers import load
+print(LinesDone(load().cluster(), os.environ["WORD_COUNT_NAME"]).acked())
 """
 _UNDER_REPLICATED: Final = (
     "/opt/kafka/bin/kafka-topics.sh", "--bootstrap-server", "127.0.0.1:9092",
@@ -149,5 +150,5 @@ def survive(faults: Sequence[Callable[[Project], None]], lines: int) -> None:
         assert acked(project) < lines, "all faults happen while lines are open"
         assert_no_restart(project)
         project.environment["WORD_COUNT_RATE"] = "0"
-        project.compose(*_UP, "lines")
+        project.compose(*_UP, "text")
         assert_right(project, lines)

@@ -59,7 +59,6 @@ def test_child_processes_end_with_a_killed_command(first_steps: Path) -> None:
 def test_a_demo_cleans_up_after_ctrl_c(tmp_path: Path) -> None:
     with running_acker("demo", "--json", cwd=tmp_path, environment={"TMPDIR": str(tmp_path)}) as command:
         command.wait_until(lambda: bool(re.search(r"acked [1-9]", command.output)), "acks")
-        assert list(tmp_path.glob("acker-demo-*"))
         assert command.end(signal.SIGINT) == 130
         assert command.out == []
         assert "Traceback" not in command.output

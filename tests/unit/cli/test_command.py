@@ -37,7 +37,6 @@ ERRORS = {
     "run broken:topology --local": "RuntimeError: oops",
     f"run {COUNT} --component x": "it has lines, split, count",
     "config show --config x.toml": "no file x.toml",
-    "demo --keep .": "--keep",
     "demo --bootstrap-servers x:1 --set kafka.no.such=1": "--set kafka.no.such=VALUE",
     "demo --bootstrap-servers x:1 --set kafka.linger.ms=soon": "ACKER_KAFKA__LINGER_MS",
     "trace": "say which trees: give one of ROOT, --message, --tuple, --oldest and --last-failed",

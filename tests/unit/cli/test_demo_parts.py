@@ -1,18 +1,17 @@
-"""The parts of the demo: its kills, stores, report, and the verdict on a run in containers."""
+"""The parts of the demo: its kills, topology, report, and the verdict on a run in containers."""
 
 import itertools
 from collections import Counter
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from acker_cli.demo.session import DemoReport, Kills
-from acker_cli.demo.stores import CountStore, LineStore, acked_lines, counted_words
-from acker_cli.demo.text import comparison
+from acker_cli.demo.text import comparison, lines, plain_count
+from acker_cli.demo.word_count import Parameters, topology
 from acker_worker.stats import WorkerStats
-from examples.compose.verification import is_right, kept_results
+from examples.compose.verification import Results, is_right
 from spout_sdk import Stats
+from spout_sdk.testing import SimulatedCluster
 from tests.seeds import each_seed
 
 
@@ -39,22 +38,19 @@ def test_one_acker_and_one_worker_process_are_killed_in_the_middle() -> None:
     each_seed(check)
 
 
-def test_a_position_in_the_text_counts_once(tmp_path: Path) -> None:
-    """Also where a task moved, and its old process still has the file open."""
-    (tmp_path / "count-0.sqlite").touch()
-    (tmp_path / "lines-0.sqlite").touch()
-    assert counted_words(tmp_path) == Counter()
-    assert acked_lines(tmp_path) == 0
-    old, new, other = CountStore(tmp_path, 0), CountStore(tmp_path, 0), CountStore(tmp_path, 1)
-    assert old.add([(1, 0, "a")]) == 0
-    assert new.add([(1, 0, "a"), (1, 1, "a"), (1, 1, "a")]) == 2
-    assert old.add([(1, 1, "a")]) == 1
-    assert other.add([(2, 0, "a")]) == 0
-    old.close()
-    assert new.add([(3, 0, "b")]) == 0
-    for store in (new, other):
-        store.close()
-    assert counted_words(tmp_path) == Counter({"a": 3, "b": 1})
+@pytest.mark.parametrize("fail_rate", [0.0, 0.05])
+def test_each_word_is_counted_once_even_if_lines_are_replayed(
+    fail_rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in Parameters(fail_rate=fail_rate).to_environment().items():
+        monkeypatch.setenv(name, value)
+    with SimulatedCluster(topology(), topics={"word-count.text": 2}) as cluster:
+        for number, line in enumerate(lines(40)):
+            cluster.produce("word-count.text", line, partition=number % 2)
+        cluster.advance(60)
+        assert len(cluster.acked("lines")) == 40
+        assert cluster.state("count") == plain_count(40)
+        assert bool(cluster.failed("lines")) == (fail_rate > 0)
 
 
 def report(lines_acked: int = 10, counted: str = "a b b") -> DemoReport:
@@ -72,23 +68,13 @@ def test_verify_succeeds_only_if_all_lines_are_acked_and_counts_match() -> None:
 
 
 @pytest.mark.parametrize(
-    ("acked", "is_right_", "counts"),
-    [
-        ((0, 1, 2), True, "counts match: 3 words, 2 distinct"),
-        ((0,), False, "counts differ"),  # no more lines are acked
-        ((0, 1, 2, 1), False, "counts match"),  # one line twice
-    ],
+    ("acked", "dead_letters", "counted", "is_right_"),
+    [(3, 0, "aba", True), (2, 0, "aba", False), (3, 1, "aba", False), (3, 0, "ab", False)],
 )
-def test_the_verdict_on_a_run_in_containers(
-    tmp_path: Path, acked: tuple[int, ...], is_right_: bool, counts: str
-) -> None:
-    with closing(CountStore(tmp_path, 0)) as words, closing(LineStore(tmp_path, 0)) as lines:
-        for line in acked:
-            words.add([(line, 0, "aba"[line])])
-            lines.add(line)
+def test_the_verdict_on_a_run_in_containers(acked: int, dead_letters: int, counted: str, is_right_: bool) -> None:
     now, printed = itertools.count(), list[str]()
-    results = kept_results(tmp_path)
+    results = Results(lambda: acked, lambda: dead_letters, lambda: Counter(counted))
     found = is_right(results, 3, Counter("aba"), 10.0, printed.append, lambda: float(next(now)), lambda _seconds: None)
     assert found is is_right_
-    assert printed[-1].startswith(counts)
-    assert ("no line was acked for 10 s" in "\n".join(printed)) == (len(acked) < 3)
+    assert printed[-1].startswith("counts match" if counted == "aba" else "counts differ")
+    assert ("no line was acked for 10 s" in "\n".join(printed)) == (acked < 3)
