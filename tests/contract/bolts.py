@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from spout_sdk import (
     AsyncBolt,
@@ -13,14 +13,28 @@ from spout_sdk import (
     StatefulBolt,
     Tuple,
 )
+from spout_sdk.api.row_types import RowType
+from spout_sdk.steps.topic_bolt import TopicBolt
 from tests.components import ByHand, InBatches, kinds
 from tests.contract.scenario import WORDS, Make, Part, Scene, split_of
 
-KINDS = ("basic", "by_hand", "batches", "columns", "coroutines")
+KINDS = ("basic", "by_hand", "batches", "columns", "coroutines", "steps")
+
+
+class Text(NamedTuple):
+    number: int
+    text: str
+
+
+class Word(NamedTuple):
+    number: int
+    word: str
 
 
 def kind(name: str, of: str) -> Make:
     """A bolt of a kind that emits each word of its input; coroutines wait before that."""
+    if of == "steps":
+        return splitting(name)
 
     def make(scene: Scene) -> Any:
         made = kinds(split_of(scene, name), WORDS)
@@ -31,6 +45,34 @@ def kind(name: str, of: str) -> Make:
                 await super().execute_async(tuple_, collector)
 
         return Coroutines if of == "coroutines" else getattr(made, of)
+
+    return make
+
+
+def splitting(name: str) -> Make:
+    """A step that returns each word of its input."""
+
+    def make(scene: Scene) -> Any:
+        emits: Any = split_of(scene, name)
+
+        def split(text: Text) -> Iterator[Word]:
+            for values, _ in emits(text, None):
+                yield Word(*values)
+
+        return split
+
+    return make
+
+
+def to_results(name: str) -> Make:
+    """Writes each row to the results, as `Stream.to` does."""
+
+    def make(scene: Scene) -> Any:
+        def key(word: Word) -> None:
+            scene.executes(name, word.word)
+            scene.has_executed(name, *word)
+
+        return TopicBolt(scene.results_topic, RowType(Word), key, "json")
 
     return make
 
@@ -54,7 +96,7 @@ def line(of: str = "basic", *links: str, **options: Any) -> tuple[Part, ...]:
     first, second = links if len(links) == 2 else (*links, *links) if links else ("shuffle", "shuffle")
     return (
         Part("split", kind("split", of), first, options=options),  # type: ignore[arg-type]
-        Part("end", publish("end"), second),  # type: ignore[arg-type]
+        Part("end", (to_results if of == "steps" else publish)("end"), second),  # type: ignore[arg-type]
     )
 
 

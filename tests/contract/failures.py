@@ -90,7 +90,7 @@ def retries() -> Iterator[Scenario]:
     """A bolt's task executes a tuple again, in its tree."""
     retried: dict[str, Any] = {"on_exception": "retry", "retry": SOON}
     once: dict[int, int] = {0: 1, 2: 1}
-    for of_kind in ("basic", "by_hand", "coroutines"):
+    for of_kind in ("basic", "by_hand", "coroutines", "steps"):
         for guarantee in REPLAYING:
             yield Scenario(
                 f"retry of {of_kind}, {guarantee}",
