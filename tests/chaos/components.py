@@ -8,6 +8,8 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -120,12 +122,20 @@ def numbered(record: Record) -> tuple[int]:
     return (number_of(record.partition() or 0, record.offset() or 0),)
 
 
-class Split(BasicBolt):
-    streams = (declare({"number": int, "part": int}),)
+@dataclass
+class Number:
+    number: int
 
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        for part in range(PARTS):
-            collector.emit((tuple_["number"], part))
+
+@dataclass
+class Part:
+    number: int
+    part: int
+
+
+def split(row: Number) -> Iterator[Part]:
+    for part in range(PARTS):
+        yield Part(row.number, part)
 
 
 class Sink(BasicBolt):

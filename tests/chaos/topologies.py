@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,16 @@ from tests.chaos.arena import PARTS
 from tests.chaos.components import (
     NAME,
     SOURCE_PARTITIONS,
+    Number,
     Numbers,
+    Part,
     Publish,
     Sink,
     Source,
-    Split,
     numbered,
     outcomes_of,
     source_of,
+    split,
 )
 from tests.chaos.stateful import SplitKeys, Totals
 from tests.chaos.troubled import AsyncSplit, Fetch, Gather, RaisingHook, wait_rarely
@@ -58,17 +61,16 @@ def own_spout() -> Topology:
 
 
 def kafka_spout() -> Topology:
-    return _two_bolts(_builder("kafka", "at_least_once"), Split, partial(Publish, _name("kafka")))
+    return _two_bolts(_builder("kafka", "at_least_once"), split, partial(Publish, _name("kafka")))
 
 
 def exactly_once() -> Topology:
-    return _two_bolts(_builder("exactly", "exactly_once"), Split, partial(Publish, _name("exactly")))
+    return _two_bolts(_builder("exactly", "exactly_once"), split, partial(Publish, _name("exactly")))
 
 
-class SlowSplit(Split):
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        super().execute(tuple_, collector)
-        wait_rarely()
+def slow_split(row: Number) -> Iterator[Part]:
+    yield from split(row)
+    wait_rarely()
 
 
 class SlowSink(Sink):
@@ -78,7 +80,7 @@ class SlowSink(Sink):
 
 
 def at_most_once() -> Topology:
-    return _two_bolts(_builder("most", "at_most_once"), SlowSplit, SlowSink)
+    return _two_bolts(_builder("most", "at_most_once"), slow_split, SlowSink)
 
 
 def _chained(kind: str, guarantee: Guarantee) -> Topology:
@@ -118,7 +120,7 @@ def holds() -> Topology:
     builder = _builder("holds", "exactly_once")
     builder.add_hook(partial(RaisingHook, ("fetch", "split", "gather")))
     builder.set_bolt("fetch", Fetch, tasks=2).shuffle_grouping("numbers")
-    builder.set_bolt("split", Split, tasks=2).shuffle_grouping("fetch")
+    builder.set_bolt("split", split, tasks=2).shuffle_grouping("fetch")
     builder.set_bolt("gather", Gather, tasks=2).shuffle_grouping("split")
     builder.set_bolt("sink", Sink, tasks=2).fields_grouping("gather", "number")
     return builder.build()

@@ -40,7 +40,7 @@ async def work() -> None:
 
 
 class AsyncSplit(AsyncBolt):
-    """As `Split`, for many inputs at a time."""
+    """As `split`, for many inputs at a time."""
 
     concurrency = 50
     streams = (declare({"number": int, "part": int}),)
