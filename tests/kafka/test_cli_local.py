@@ -133,3 +133,17 @@ def test_source_and_target_topics_are_created_and_fed(tmp_path: Path) -> None:
         command.wait_until(lambda: bool(re.search(r"acked [1-9]\d", command.output)), "acks")
         command.wait_until(lambda: "fed 3 messages into clicks" in " ".join(command.out), "the file to be written")
         assert command.end(signal.SIGINT) in (0, 130)
+
+
+def test_a_new_project_runs_and_starts_again_when_it_is_saved(tmp_path: Path) -> None:
+    assert call_acker("init", "shop", cwd=tmp_path).returncode == 0
+    arguments = ("run", "shop:shop", "--local", "--reload", "--feed", "orders=orders.jsonl", "--processes", "1")
+    with running_acker(*arguments, cwd=tmp_path / "shop") as command:
+        command.wait_until(lambda: bool(re.search(r"acked 2, failed [1-9]", command.output)), "two orders are acked")
+        module = tmp_path / "shop" / "shop.py"
+        module.write_text(module.read_text().replace('"milk"}', '"milk", "sugar"}'))
+        command.wait_until(
+            lambda: "acked 1, failed 0" in "".join(command.out).partition("shop.py changed: starting again")[2],
+            "the order with sugar, which was open, is acked",
+        )
+        assert command.end(signal.SIGINT) == 130
