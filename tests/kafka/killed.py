@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, Producer, TopicPartition
 from kafka_clients import producer
 from kafka_clients.group_consumer import GroupConsumer
 from spout_sdk import (
+    BasicBolt,
     BasicCollector,
     Bolt,
     OutputCollector,
@@ -29,12 +30,12 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.kafka import kafka_reader
+from tests.chaos.arena import PARTS
 from tests.chaos.components import (
     NAME,
     SOURCE_PARTITIONS,
     Publish,
     Source,
-    Split,
     directory,
     numbered,
     results_of,
@@ -43,6 +44,7 @@ from tests.chaos.components import (
 from tests.components import passing
 from tuple_tree.manifest import Guarantee
 
+PART: Final = declare({"number": int, "part": int})
 KILLED: Final = ("split", "messages", "relay")
 """The components whose processes are killed; the last two are heads of chains."""
 STEPS: Final = ("executing", "emitted", "flushed", "offsets", "committing", "committed")
@@ -129,17 +131,20 @@ elif sys.argv[-1:][0] == "numbers":
     kafka_reader.GroupConsumer = PatientMember  # type: ignore[attr-defined,assignment]
 
 
-class KilledSplit(Split):
+class KilledSplit(BasicBolt):
+    streams = (PART,)
+
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         kill_point("executing")
-        super().execute(tuple_, collector)
+        for part in range(PARTS):
+            collector.emit((tuple_["number"], part))
         kill_point("emitted")
 
 
 class Hold(Bolt):
     """Holds each tuple until the next tuple or a tick."""
 
-    streams = Split.streams
+    streams = (PART,)
     tick_interval = 0.1
 
     def prepare(self, context: TaskContext, collector: OutputCollector) -> None:
@@ -154,7 +159,7 @@ class Hold(Bolt):
             kill_point("held")
 
 
-class Relay(passing(*Split.streams)):  # type: ignore[misc]
+class Relay(passing(PART)):  # type: ignore[misc]
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         kill_point("relaying")
         super().execute(tuple_, collector)
