@@ -1,7 +1,6 @@
 """Row types: a class of Python as the fields of a stream, and its objects as the values of tuples."""
 
 import collections.abc
-import dataclasses
 import datetime
 import decimal
 import enum
@@ -9,12 +8,13 @@ import types
 import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter, itemgetter
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 import pydantic
 
+from spout_sdk.api.row_conversions import Conversion, conversion
+from spout_sdk.api.row_members import PLAIN, VALUE_FIELD, members_of, shown_type, without_none
 from spout_sdk.api.tuples import InputStream
 from spout_sdk.errors import TopologyError
 from tuple_tree.fields import plain
@@ -23,22 +23,9 @@ from tuple_tree.streams import Stream, declare
 
 T = TypeVar("T")
 
-# The only field of a row that has no fields of its own, such as a text.
-VALUE_FIELD: Final = "value"
 
-_PLAIN: Final[dict[Any, str]] = {str: "string", int: "long", float: "double", bool: "boolean", bytes: "bytes"}
 _DATETIME: Final = {"type": "long", "logicalType": "timestamp-micros"}
 _DATE: Final = {"type": "int", "logicalType": "date"}
-# Passed as they are to a codec; everything else becomes text, numbers, lists and mappings.
-_BUILTIN: Final = (bytes, datetime.datetime, datetime.date)
-
-
-class _Kind(NamedTuple):
-    """The members of a class, with their types, and how objects are taken apart and made."""
-
-    members: dict[str, Any]
-    values: Callable[[Any], tuple[Any, ...]]
-    make: Callable[[Sequence[Any]], Any]
 
 
 class RowType(Generic[T]):
@@ -59,8 +46,12 @@ class RowType(Generic[T]):
 
     def __init__(self, type_: type[T], codec: StreamCodec = "arrow") -> None:
         self.type = type_
-        self.cls: Any = dict if typing.is_typeddict(type_) else typing.get_origin(type_) or type_
-        kind = _kind(type_)
+        if without_none(type_)[1]:
+            raise TopologyError(
+                f"{shown_type(type_)} may be None, and None is no row: write a class with a member that may be None"
+            )
+        self.cls: Any = _class_of(type_)
+        kind = members_of(type_)
         self.has_members = kind.members != {VALUE_FIELD: type_}
         fields: dict[str, Any] = {}
         names: dict[Any, str] = {}
@@ -73,8 +64,9 @@ class RowType(Generic[T]):
         except ValueError as error:
             raise TopologyError(f"{shown_type(type_)} cannot be the type of a stream's rows: {error}") from error
         self._of, self._make = kind.values, kind.make
-        given = [*kind.members.values()]
-        self._given = [(at, each) for at, each in enumerate(given) if not _is_passed(each)]
+        made: dict[Any, Conversion] = {}
+        found = enumerate(conversion(each, made) for each in kind.members.values())
+        self._given = [(at, each) for at, each in found if each is not None]
 
     def all_values(self, rows: Sequence[T]) -> list[tuple[Any, ...]]:
         """The values of each of some rows."""
@@ -94,20 +86,16 @@ class RowType(Generic[T]):
         if not self._given:
             return values
         made = [*values]
-        for at, _ in self._given:
-            made[at] = msgspec.to_builtins(made[at], builtin_types=_BUILTIN, enc_hook=_to_builtin)
+        for at, each in self._given:
+            made[at] = each.taken_apart(made[at])
         return tuple(made)
 
     def row(self, values: Sequence[Any]) -> T:
-        """The row with these values.
-
-        Raises:
-            msgspec.ValidationError: if a value does not fit its field; the text names the path.
-        """
+        """The row with these values; raises an exception of any type if a value does not fit its member."""
         if self._given:
             made = [*values]
-            for at, type_ in self._given:
-                made[at] = convert(made[at], type_)
+            for at, each in self._given:
+                made[at] = each.made(made[at])
             values = made
         row: T = self._make(values)
         return row
@@ -151,11 +139,6 @@ def maker(
     return lambda values: takes.row([values[place] for place in places])
 
 
-def convert(value: Any, type_: Any) -> Any:
-    """Text, numbers, lists and mappings as an object of a type. Raises `msgspec.ValidationError`."""
-    return msgspec.convert(value, type_, builtin_types=_BUILTIN, dec_hook=_from_builtin)
-
-
 def json_decoder(type_: Any) -> Callable[[bytes], Any]:
     """A function that decodes JSON as a type; raises `msgspec.ValidationError` and `msgspec.DecodeError`."""
     decode: Callable[[bytes], Any] = msgspec.json.Decoder(type_, dec_hook=_from_builtin).decode
@@ -167,11 +150,13 @@ def json_encoder() -> Callable[[Any], bytes]:
     return msgspec.json.Encoder(enc_hook=_to_builtin).encode
 
 
-def shown_type(type_: Any) -> str:
-    """A type as its user has written it."""
-    if isinstance(type_, type) and not typing.get_args(type_):
-        return type_.__name__
-    return str(type_).replace("typing.", "").replace("collections.abc.", "")
+def _class_of(type_: Any) -> Any:
+    """The class of the objects of a type."""
+    while typing.get_origin(type_) is typing.Annotated or isinstance(type_, typing.NewType):
+        type_ = type_.__supertype__ if isinstance(type_, typing.NewType) else typing.get_args(type_)[0]
+    if typing.get_origin(type_) is typing.Literal:
+        return type(typing.get_args(type_)[0])
+    return dict if typing.is_typeddict(type_) else typing.get_origin(type_) or type_
 
 
 def _is_sub(one: type, other: type) -> bool:
@@ -181,78 +166,17 @@ def _is_sub(one: type, other: type) -> bool:
         return False
 
 
-def _kind(type_: Any) -> _Kind:
-    if isinstance(type_, type) and issubclass(type_, pydantic.BaseModel):
-        members = {name: each.annotation for name, each in type_.model_fields.items()}
-        return _Kind(members, _getter(attrgetter, members), lambda values: _of_pydantic(type_, members, values))
-    if typing.is_typeddict(type_):
-        members = typing.get_type_hints(type_)
-        return _Kind(members, _getter(itemgetter, members), lambda values: dict(zip(members, values, strict=True)))
-    if isinstance(type_, type) and issubclass(type_, tuple) and hasattr(type_, "_fields"):
-        hints = typing.get_type_hints(type_)
-        members = {name: hints.get(name, Any) for name in type_._fields}
-        return _Kind(members, tuple, type_._make)  # type: ignore[attr-defined]
-    if isinstance(type_, type) and (dataclasses.is_dataclass(type_) or issubclass(type_, msgspec.Struct)):
-        hints = typing.get_type_hints(type_)
-        if dataclasses.is_dataclass(type_):
-            names = [each.name for each in dataclasses.fields(type_) if each.init]
-            is_keyword = any(each.kw_only for each in dataclasses.fields(type_))
-        else:
-            names = [*type_.__struct_fields__]
-            is_keyword = True
-        members = {name: hints[name] for name in names}
-        if is_keyword:
-            return _Kind(
-                members,
-                _getter(attrgetter, members),
-                lambda values: type_(**dict(zip(members, values, strict=True))),
-            )
-        return _Kind(members, _getter(attrgetter, members), lambda values: type_(*values))
-    return _Kind({VALUE_FIELD: type_}, lambda row: (row,), lambda values: values[0])
-
-
-def _of_pydantic(type_: Any, members: dict[str, Any], values: Sequence[Any]) -> Any:
-    given = dict(zip(members, values, strict=True))
-    return type_.model_construct(**given)  # the members are converted, and validated, one by one
-
-
-def _getter(make: Any, members: dict[str, Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that returns the members of an object as a tuple."""
-    if not members:
-        return lambda _: ()
-    get = make(*members)
-    if len(members) > 1:
-        found: Callable[[Any], tuple[Any, ...]] = get
-        return found
-    return lambda row: (get(row),)
-
-
-def _is_passed(type_: Any) -> bool:
-    """Whether a codec takes and returns the objects of a type as they are."""
-    inner, _ = _without_none(type_)
-    return inner in _PLAIN or inner in (datetime.datetime, datetime.date)
-
-
-def _without_none(type_: Any) -> tuple[Any, bool]:
-    """The type of an optional value, and True; another type, and False."""
-    if typing.get_origin(type_) in (typing.Union, types.UnionType):
-        others = [each for each in typing.get_args(type_) if each is not type(None)]
-        if len(others) == 1 and len(others) < len(typing.get_args(type_)):
-            return others[0], True
-    return type_, False
-
-
 def _avro(type_: Any, where: str, names: dict[Any, str]) -> Any:
     """The Avro type of a member; `names` has those of classes that were defined before."""
     while typing.get_origin(type_) is typing.Annotated:
         type_ = typing.get_args(type_)[0]
-    inner, is_optional = _without_none(type_)
+    inner, is_optional = without_none(type_)
     if is_optional:
         return ["null", _avro(inner, where, names)]
     if isinstance(type_, typing.NewType):
         return _avro(type_.__supertype__, where, names)
-    if type_ in _PLAIN:
-        return _PLAIN[type_]
+    if type_ in PLAIN:
+        return PLAIN[type_]
     if type_ is datetime.datetime:
         return dict(_DATETIME)
     if type_ is datetime.date:
@@ -285,7 +209,7 @@ def _avro(type_: Any, where: str, names: dict[Any, str]) -> Any:
                 f"dict[str, {shown_type(arguments[1])}], or a list of rows with the key as a member"
             )
         return {"type": "map", "values": _avro(arguments[1], where, names)}
-    members = _kind(type_).members
+    members = members_of(type_).members
     if VALUE_FIELD in members and members[VALUE_FIELD] is type_:
         raise TopologyError(f"{where} is {shown_type(type_)}, which a stream cannot carry: {_remedy(type_)}")
     if type_ in names:
@@ -301,8 +225,8 @@ def _avro(type_: Any, where: str, names: dict[Any, str]) -> Any:
 
 def _scalar(classes: set[type], type_: Any, where: str) -> str:
     """The Avro type of values of one class."""
-    if len(classes) == 1 and (only := classes.pop()) in _PLAIN:
-        return _PLAIN[only]
+    if len(classes) == 1 and (only := classes.pop()) in PLAIN:
+        return PLAIN[only]
     raise TopologyError(
         f"{where} is {shown_type(type_)}, whose values have several types: give all of them one type, such as str"
     )

@@ -60,12 +60,20 @@ class InputRows:
         """Its rows as tuples."""
         pack, indices, values = self.pack, self.indices, self.values
         if self.values_of is not None:
-            values = list(map(self.values_of, values))
+            values = [_values_of(self.values_of, each) for each in values]
         if not pack.batch.is_tracked:
             return list(map(Tuple, values, repeat(pack), indices, repeat(0)))
         if pack.starts is None:
             return list(map(Tuple, values, repeat(pack), indices, map(pack.first.__add__, indices)))
         return list(map(pack.tuple_at, indices, values))
+
+
+def _values_of(values_of: ValuesOf, row: Any) -> Values:
+    """The values of an object; () if one of its members has another type than its class says."""
+    try:
+        return values_of(row)
+    except Exception:  # noqa: BLE001 - of the conversion of a member
+        return ()
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -1,7 +1,6 @@
 """Emits the messages of a `KafkaSpout` as `translate` returns them; makes dead letters of invalid messages."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from operator import methodcaller
 from typing import Any, Final
@@ -103,16 +102,14 @@ class MessageEmitter:
         """The rows of the first messages, if they can be emitted together, and the translation of the next message."""
         if not self._rows_emitter.is_usable:
             return (), self._translated(records[0])
+        as_objects = self._rows_emitter.takes_objects
         if self._rows_of is not None and not any(map(_HEADERS, records)):
-            with suppress(Exception):  # raised by one message: each is translated by itself
-                as_objects = self._rows_emitter.takes_objects
-                found = self._rows_of(records, as_objects=as_objects)
-                if as_objects or all(map(self._rows_emitter.is_row, found)):
-                    return found, None
-        is_row, rows = self._rows_emitter.is_row, list[Any]()
+            found = self._rows_of(records, as_objects=as_objects)
+            return found, None if len(found) == len(records) else self._translated(records[len(found)])
+        rows: list[Any] = []
         for record in records:
             values, error = translated = self._translated(record)
-            if error is not None or values.__class__ is not tuple or not is_row(values) or record.headers():
+            if error is not None or values.__class__ is not tuple or as_objects or record.headers():
                 return rows, translated
             rows.append(values)
         return rows, None

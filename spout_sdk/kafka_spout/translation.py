@@ -1,6 +1,7 @@
 """How a `KafkaSpout` translates messages to tuples, and where it begins to read."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, Final, Literal
@@ -91,13 +92,12 @@ class ValueTranslation:
         return (_text(value) if self._is_text else value,)
 
     def rows(self, records: Sequence[Record], *, as_objects: bool) -> list[Any]:  # noqa: ARG002 - it has no row type
-        """Translates several messages; raises an exception of any type if `__call__` raises for one of them."""
-        values: list[Any] = list(map(_VALUE_OF, records))
-        if self._is_text:
-            return [(value.decode(),) for value in values]
-        if None in values:
-            raise ValueError("a tombstone")
-        return [(value,) for value in values]
+        """Translates several messages, up to the first for which `__call__` raises."""
+        rows: list[Any] = []
+        decode = bytes.decode if self._is_text else bytes
+        with suppress(Exception):  # it keeps the rows before
+            rows.extend(map(decode, map(_VALUE_OF, records)))
+        return [*zip(rows, strict=True)]
 
 
 _VALUE_OF: Final = methodcaller("value")

@@ -1,12 +1,12 @@
 """How a `KafkaSpout` with a row type decodes messages."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from operator import methodcaller
 from typing import Any, Final
 
-import msgspec
-
-from spout_sdk.api.row_types import RowType, json_decoder, shown_type
+from spout_sdk.api.row_members import shown_type
+from spout_sdk.api.row_types import RowType, json_decoder
 from spout_sdk.errors import TopologyError
 from spout_sdk.records import Record
 from tuple_tree.errors import WireError
@@ -51,10 +51,12 @@ class TypedTranslation:
             raise WireError("bad-payload", "a tombstone has no value: pass translate= to skip it")
         try:
             return self._row_type.values(self._decode(value))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except Exception as error:  # of msgspec, a RecursionError, or of the class of the rows
             raise WireError("bad-payload", f"it does not fit {shown_type(self._row_type.type)}: {error}") from error
 
     def rows(self, records: Sequence[Record], *, as_objects: bool) -> list[Any]:
-        """Objects of several messages, or their values; raises any exception if `__call__` raises for one."""
-        rows = [*map(self._decode, map(_VALUE_OF, records))]
-        return rows if as_objects else [*map(self._row_type.values, rows)]
+        """Objects of several messages, or their values, up to the first message for which `__call__` raises."""
+        rows: list[Any] = []
+        with suppress(Exception):  # it keeps the rows before
+            rows.extend(map(self._decode, map(_VALUE_OF, records)))
+        return rows if as_objects else self._row_type.all_values(rows)

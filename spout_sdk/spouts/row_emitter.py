@@ -1,11 +1,13 @@
 """Emits many messages of a spout at once, with the same effect as one emit of its collector for each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from spout_sdk.emitting.emit_plan import Targets
+from spout_sdk.errors import EmitError
 from spout_sdk.spouts.spout_task import SpoutTask
 from tuple_tree.identities import IdentityColumns
 from tuple_tree.ids import IdColumn
@@ -34,29 +36,31 @@ class RowEmitter:
         return not self._hooks and plan is not None and plan.codec.max_rows > 1
 
     @property
-    def is_row(self) -> Callable[[Any], bool]:
-        """The check whether values fit the stream as they are."""
-        return self._plans[DEFAULT_STREAM].is_row
-
-    @property
     def takes_objects(self) -> bool:
         """Whether rows are objects of the stream's row type, instead of values."""
         return self._plans[DEFAULT_STREAM].holds_objects
 
     def emit(self, rows: Sequence[Any], message_ids: Sequence[int], roots: IdColumn | None) -> int:
-        """Emits messages up to the first that cannot be emitted, for instance by its grouping; returns how many.
+        """Emits messages up to the first that cannot be emitted, for instance by its values; returns how many.
 
         Args:
-            rows: the values of each message, which fit the stream as they are.
+            rows: the values of each message, or its object.
             roots: the roots of their trees, shape `(n,)`; None for untracked tuples.
         """
         plan, chosen = self._plans[DEFAULT_STREAM], list[Targets]()
+        values, count = rows, len(rows)
+        if not plan.holds_objects and not all(map(plan.is_row, rows)):
+            made: list[Any] = []
+            with suppress(EmitError):
+                made.extend(map(plan.row, values))
+            rows, count = made, len(made)
         if plan.only is None:
-            try:
-                chosen.extend(map(plan.choose, rows))
-            except (TypeError, ValueError):
-                rows, message_ids = rows[: len(chosen)], message_ids[: len(chosen)]
-                roots = roots if roots is None else roots[: len(chosen)]
+            with suppress(TypeError, ValueError):
+                chosen.extend(map(plan.choose, values[:count]))
+            count = len(chosen)
+        if count < len(values):
+            rows, message_ids = rows[:count], message_ids[:count]
+            roots = roots if roots is None else roots[:count]
         batch: InputBatch = self._batches.of([], len(rows))  # also makes `untracked` a batch without a trace
         places: Sequence[int]
         if roots is None:

@@ -33,11 +33,11 @@ class StepBolt(AnyBolt):
     """
 
     needs = Needs("a step", called_by=StepOperator, instance=True, answers=True)
+    answers = False
 
     def __init__(self, step: StepFunction) -> None:
         self.step, self.takes = step, step.takes
         self.streams, self.row_types = _declared(step)  # type: ignore[misc]
-        self.answers = step.has_context
 
     def __call__(self) -> "StepBolt":
         """The bolt of a task."""
@@ -73,7 +73,6 @@ class AsyncStepBolt(AsyncBolt):
     def __init__(self, step: StepFunction, options: Mapping[str, Any]) -> None:
         self.step, self.takes = step, step.takes
         self.streams, self.row_types = _declared(step)  # type: ignore[misc]
-        self.answers = step.has_context  # type: ignore[misc]
         self.concurrency = options.get("concurrency", self.concurrency)
         self.time_limit = options.get("time_limit")
         self.stop_timeout = options.get("stop_timeout", STOP_TIMEOUT)

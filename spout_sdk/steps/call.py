@@ -5,7 +5,8 @@ The kinds differ in what the function returns.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress, repeat
+from itertools import compress, groupby, repeat
+from operator import itemgetter
 from typing import Any, Final
 
 from spout_sdk.api.tuples import Tuple
@@ -13,7 +14,7 @@ from spout_sdk.bolts.call_sizes import MOST_TUPLES
 from spout_sdk.bolts.execute_failures import ExecuteFailures
 from spout_sdk.bolts.input_rows import InputRows, first_of
 from spout_sdk.bolts.settlement import Settlement
-from spout_sdk.errors import EmitError
+from spout_sdk.errors import EmitError, FailTupleError
 from spout_sdk.operators.bolt import places_of
 from spout_sdk.steps.rows_emitter import RowsEmitter
 
@@ -62,12 +63,13 @@ class Call(ABC):
                     raise
                 if self._has_raised(error):
                     return
-        self._has_ended()
 
     def end(self) -> None:
         """Emits the results, and acks the inputs that were executed and have not failed."""
         self._emit(*self._results())
         executed, inputs = len(self.returned), self._inputs
+        if executed and executed - 1 not in self._failed:
+            self._failures.in_a_row = 0
         if not isinstance(inputs, InputRows) or self._emitter.has_hooks:
             tuples = inputs.tuples() if isinstance(inputs, InputRows) else inputs
             self._settlement.ack_together([tuples[at] for at in range(executed) if at not in self._failed])
@@ -102,10 +104,6 @@ class Call(ABC):
             self._settlement.retries.defer([self._tuple(each) for each in range(at + 1, len(self._rows))])
         return self._failures.is_paused
 
-    def _has_ended(self) -> None:
-        if len(self.returned) - 1 not in self._failed:
-            self._failures.in_a_row = 0
-
     def _emit(self, rows: Sequence[Any], positions: Sequence[int]) -> None:
         """Emits rows; an input fails if one of its results does not have the type of the step's results."""
         pack, indices = self._pack, self._indices
@@ -118,17 +116,30 @@ class Call(ABC):
                 places = [*range(pack.first + indices.start, pack.first + indices.start + len(rows))]
             else:
                 places = [pack.first + indices[at] for at in positions]
-            if self._emitter.emit_all(rows, pack.batch, places, map(self._tuple, positions)):
-                return
-        for row, at in zip(rows, positions, strict=True):
-            if at in self._failed:
-                continue
-            tuple_ = self._tuple(at)
             try:
-                self._emitter.emit_one(row, *places_of((tuple_,), self._settlement), tuple_)
-            except EmitError as error:
-                self._failed.add(at)
-                self._failures.handle((tuple_,), error)
+                if self._emitter.emit_all(rows, pack.batch, places, map(self._tuple, positions)):
+                    return
+            except FailTupleError as error:  # too much waits for the transaction; some receivers may have got rows
+                for at in dict.fromkeys(positions):
+                    self._failed.add(at)
+                    self._failures.handle((self._tuple(at),), error)
+                return
+        for at, group in groupby(zip(positions, rows, strict=True), key=itemgetter(0)):
+            if at not in self._failed:
+                self._emit_of(at, [row for _, row in group])
+
+    def _emit_of(self, at: int, rows: Sequence[Any]) -> None:
+        """Emits the results of one input, if all of them have the type of the step's results."""
+        tuple_ = self._tuple(at)
+        try:
+            checked = [self._emitter.checked(row) for row in rows]
+            for each in checked:
+                self._emitter.emit_one(each, *places_of((tuple_,), self._settlement), tuple_)
+        except (EmitError, FailTupleError) as error:
+            self._failed.add(at)
+            self._failures.handle((tuple_,), error)
+        else:
+            self._failures.in_a_row = 0
 
     def _tuple(self, at: int) -> Tuple:
         """The input at a position, as a tuple."""
@@ -181,7 +192,6 @@ class IteratorCall(Call):
                 self.returned.append(None)
                 if len(made) >= _MOST_RESULTS:
                     self._emit(*self._results())
-        self._has_ended()
 
     def _results(self) -> Results:
         positions = [*self._positions]
@@ -208,4 +218,3 @@ class BatchCall(RowCall):
             self._failures.handle([self._tuple(at) for at in range(count)], error)
         else:
             self.returned = [None] * count if returned is None else [*returned]
-            self._has_ended()

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from spout_sdk.api.row_types import RowType, shown_type
+from spout_sdk.api.row_members import shown_type
+from spout_sdk.api.row_types import RowType
 from spout_sdk.errors import TopologyError
 from spout_sdk.steps.context import StepContext
 from spout_sdk.steps.resources import Resource, needed_resources
@@ -87,6 +88,11 @@ def step_function(name: str, function: Callable[..., Any], known: Mapping[Any, R
         is_async, returned = True, _element(where, returned)
     elif origin in _ROWS or returned in _ROWS or (is_async and origin is list):
         returns, returned = "rows", _element(where, returned)
+        if _without_none(returned) is not returned:
+            raise TopologyError(
+                f"{where} returns an iterator of {shown_type(returned)}, and None is no row: leave these out, and "
+                f"write -> Iterator[{shown_type(_without_none(returned))}]"
+            )
     elif returned in (None, types.NoneType):
         returns, returned = "nothing", None
     else:
@@ -111,6 +117,30 @@ def step_function(name: str, function: Callable[..., Any], known: Mapping[Any, R
     wanted = {parameter: type_ for parameter, type_ in others.items() if type_ is not StepContext}
     resources = needed_resources(where, wanted, known, is_async=is_async)
     return StepFunction(function_name(function), function, takes, gives, returns, is_async, has_context, resources)
+
+
+def filter_function(name: str, function: Callable[[Any], object], row_type: RowType[Any]) -> StepFunction:
+    """A function that says whether a row goes on, which may be a lambda, as a step.
+
+    Raises:
+        TopologyError: if it cannot be called with one row, or has to be awaited.
+    """
+    check_call(f"filter {name!r}", function, "row")
+    return StepFunction(name, function, row_type, row_type, "test")
+
+
+def check_call(where: str, function: Callable[..., Any], *arguments: str) -> None:
+    """Raises `TopologyError` for a function that cannot be called with these arguments, or has to be awaited."""
+    if inspect.iscoroutinefunction(_plain(function)) or inspect.isasyncgenfunction(_plain(function)):
+        raise TopologyError(
+            f"{where} is a coroutine, and is not awaited: write def, or do the work in a step before it"
+        )
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        raise TopologyError(f"{where} is called with ({', '.join(arguments)}): {error}") from None
+    except ValueError:  # it is not written in Python
+        return
 
 
 def function_name(function: Any) -> str:

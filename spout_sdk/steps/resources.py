@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spout_sdk.api.row_types import shown_type
+from spout_sdk.api.row_members import shown_type
 from spout_sdk.errors import TopologyError
 
 _SYNC: Final = (

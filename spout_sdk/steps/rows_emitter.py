@@ -8,7 +8,7 @@ from spout_sdk.api.row_types import RowType
 from spout_sdk.api.tuples import Tuple
 from spout_sdk.emitting.buffer import MultiAnchor
 from spout_sdk.emitting.emit_plan import Targets
-from spout_sdk.emitting.emitter import Emitter
+from spout_sdk.emitting.emitter import Checked, Emitter
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import EmitError
 from tuple_tree.errors import describe
@@ -64,8 +64,8 @@ class RowsEmitter(Emitter):
                 self._call_hooks(type_.values(row), DEFAULT_STREAM, packs, (anchor,))
         return True
 
-    def emit_one(self, row: Any, batch: InputBatch | MultiAnchor, place: int, anchor: Tuple) -> None:
-        """Emits a row; raises `EmitError` if it does not have the type that the function declares."""
+    def checked(self, row: Any) -> Checked:
+        """A row for `emit_one`; raises `EmitError` if it does not have the type that the function declares."""
         if self._of_type is None:
             why = f"a {type(row).__name__} was returned, and the annotation of the step says None"
             raise EmitError(self._component, DEFAULT_STREAM, (), why)
@@ -73,8 +73,16 @@ class RowsEmitter(Emitter):
         try:
             row = type_.checked(row)
             values = type_.values(row)
-        except Exception as error:  # of msgspec, or of a member that has another type
+        except Exception as error:  # of a member that has another type
             raise plan.error(f"{describe(error)}: return what the annotation of the step says") from error
-        packs = self._emit(values, DEFAULT_STREAM, batch, place)
-        if self._hooks:
+        if not plan.holds_objects:
+            return self._check(values, DEFAULT_STREAM)
+        return Checked(row, plan.only if plan.only is not None else plan.choose(values), ())
+
+    def emit_one(self, checked: Checked, batch: InputBatch | MultiAnchor, place: int, anchor: Tuple) -> None:
+        """Emits a row."""
+        packs = self._emit((), DEFAULT_STREAM, batch, place, checked=checked)
+        if self._hooks and self._of_type is not None:
+            holds_objects = self._plans[DEFAULT_STREAM].holds_objects
+            values = self._of_type.values(checked.row) if holds_objects else checked.row
             self._call_hooks(values, DEFAULT_STREAM, packs, (anchor,))

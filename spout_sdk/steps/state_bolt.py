@@ -13,7 +13,7 @@ from spout_sdk.state.bolt import StatefulBolt
 from spout_sdk.state.collectors import StateCollector
 from spout_sdk.state.deletion import DELETE
 from spout_sdk.state.spec import VALUE, StateSpec
-from spout_sdk.steps.function import function_name
+from spout_sdk.steps.function import check_call, function_name
 from tuple_tree.streams import DEFAULT_STREAM, not_in_json
 
 
@@ -27,6 +27,7 @@ class StateStepBolt(StatefulBolt):
     def __init__(
         self, takes: RowType[Any], update: Callable[[Any, Any], Any], initial: Any, expire_after: float | None
     ) -> None:
+        check_call(f"state {function_name(update)!r}", update, "value", "row")
         self.takes, self._update = takes, update
         self._value = _value_type(function_name(update), update)
         self._pair: RowType[Any] = RowType(tuple[takes.type, self._value.type])  # type: ignore[name-defined]

@@ -10,7 +10,7 @@ from spout_sdk.api.row_types import RowType
 from spout_sdk.api.topology import Topology
 from spout_sdk.errors import TopologyError
 from spout_sdk.steps.bolt import StepBolt, step_bolt
-from spout_sdk.steps.function import StepFunction, function_name, step_function
+from spout_sdk.steps.function import filter_function, function_name, step_function
 from spout_sdk.steps.resources import Resource
 from spout_sdk.steps.state_bolt import StateStepBolt
 from spout_sdk.steps.topic_bolt import TopicBolt
@@ -157,8 +157,7 @@ class Stream(Generic[T]):
         of = function_name(function)
         name = name or (self.builder.free_name("filter") if of == "<lambda>" else of)
         row_type = self._known_type("filter")
-        step = StepFunction(name, function, row_type, row_type, "test")
-        self._add(name, StepBolt(step), options.pop("tasks", None), **options)
+        self._add(name, StepBolt(filter_function(name, function, row_type)), options.pop("tasks", None), **options)
         return Stream(self.builder, (name,), row_type)
 
     def key_by(self, *fields: str) -> KeyedStream[T]:

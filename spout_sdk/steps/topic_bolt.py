@@ -6,7 +6,8 @@ from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from spout_sdk.api.row_types import RowType, json_encoder, shown_type
+from spout_sdk.api.row_members import shown_type
+from spout_sdk.api.row_types import RowType, json_encoder
 from spout_sdk.bolts.input_rows import InputRows
 from spout_sdk.emitting.task import Task
 from spout_sdk.errors import TopologyError
@@ -60,6 +61,7 @@ class TopicBolt(KafkaBolt):
     """
 
     needs = replace(KafkaBolt.needs, kind="a topic", called_by=TopicOperator)
+    str_of = "key=lambda row: str(row.{})"
 
     def __init__(
         self, topic: str, takes: RowType[Any], key: str | Callable[[Any], str | bytes | None] | None, codec: Any

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spout_sdk.api.row_types import RowType, shown_type
+from spout_sdk.api.row_members import shown_type
+from spout_sdk.api.row_types import RowType
 from spout_sdk.errors import TopologyError
 from spout_sdk.windows.aggregate_bolt import AggregateBolt, EmitOn
 from spout_sdk.windows.aggregates import Aggregate

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar, cast
 from spout_sdk.api.context import HookFactory
 from spout_sdk.api.needs import needs_of
 from spout_sdk.api.retry import RetryPolicy
-from spout_sdk.api.row_types import shown_type
+from spout_sdk.api.row_members import shown_type
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.api.topology import (
     BoltOptions,
@@ -348,6 +348,7 @@ class TopologyBuilder:
         def source(component: str, stream: str) -> str:
             return results[component][0].name if stream == DEFAULT_STREAM and component in results else component
 
+        has_positions = all(needs_of(made[spout.name]).positions for spout in spouts)
         bolts = []
         groupings: dict[tuple[str, str, str], CustomFactory] = {}
         even_shuffles: set[tuple[str, str, str]] = set()
@@ -360,7 +361,11 @@ class TopologyBuilder:
             received = tuple(
                 each.model_copy(update={"source": source(each.source, each.stream)}) for each in declarer.subscriptions
             )
-            bolts.append(bolt.model_copy(update={"subscriptions": received}))
+            update: dict[str, Any] = {"subscriptions": received}
+            if getattr(getattr(made[bolt.name], "step", None), "has_context", False):
+                # A `StepContext` answers wherever messages have outcomes and positions.
+                update["answers"] = self._guarantee != "at_most_once" and has_positions
+            bolts.append(bolt.model_copy(update=update))
             groupings |= {(source(of, at), at, to): each for (of, at, to), each in declarer.groupings.items()}
             even_shuffles |= {(source(of, at), at, to) for of, at, to in declarer.even_shuffles}
         bolts = with_chains(spouts, bolts, made)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spout_sdk.api.row_types import RowType, shown_type
+from spout_sdk.api.row_members import shown_type
+from spout_sdk.api.row_types import RowType
 from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
 from tuple_tree.streams import Stream
@@ -39,9 +40,20 @@ def _check(where: str, takes: RowType[Any], gives: RowType[Any] | None, stream: 
             f"{shown_type(gives.type)} as the type of its parameter, or add a step between them that returns "
             f"{shown_type(takes.type)}"
         )
-    names = stream.field_names
+    names, types = stream.field_names, stream.field_types
     if missing := [name for name in takes.stream.field_names if name not in names]:
         raise TopologyError(
             f"{where}, which has the fields {', '.join(names)}, and takes {shown_type(takes.type)}, which has also "
             f"{', '.join(missing)}: give both the same names"
         )
+    for field, wanted in takes.stream.field_types.items():
+        if _kind(types[field]) != _kind(wanted):
+            raise TopologyError(
+                f"{where}, whose field {field!r} has the type {types[field]}, and takes {shown_type(takes.type)}, "
+                f"where it is {wanted}: give both the same type"
+            )
+
+
+def _kind(type_: Any) -> str:
+    """A type, for comparison: numbers of any width are alike."""
+    return {"int": "long", "float": "double"}.get(type_, type_) if isinstance(type_, str) else str(type_)

@@ -88,7 +88,7 @@ def _check_record(name: str, bolt: KafkaBolt, stream: Stream, where: str) -> Non
             raise TopologyError(
                 f"bolt {name!r} is a KafkaBolt with the {part} {field!r}, whose type in stream {where} is "
                 f"{types[field]}, and a {part} is text or bytes: pass a function, such as "
-                f"lambda tuple_: str(tuple_[{field!r}])"
+                f"{getattr(bolt, 'str_of', 'lambda tuple_: str(tuple_[{!r}])').format(field)}"
             )
 
 
