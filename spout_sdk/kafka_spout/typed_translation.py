@@ -48,7 +48,9 @@ class TypedTranslation:
         """The values of a message; raises `WireError` for a message that does not fit."""
         value = record.value()
         if value is None:
-            raise WireError("bad-payload", "a tombstone has no value: pass translate= to skip it")
+            raise WireError(
+                "bad-payload", "a tombstone has no value: pass translate= and streams= in place of value= to skip it"
+            )
         try:
             return self._row_type.values(self._decode(value))
         except Exception as error:  # of msgspec, a RecursionError, or of the class of the rows

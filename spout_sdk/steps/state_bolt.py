@@ -5,6 +5,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from spout_sdk.api.context import TaskContext
 from spout_sdk.api.row_types import RowType, maker
 from spout_sdk.api.tuples import InputStream, Tuple
 from spout_sdk.arguments import check_seconds
@@ -40,6 +41,7 @@ class StateStepBolt(StatefulBolt):
         self.state = StateSpec(declared, is_single=not self._value.has_members, expire_after=expire_after)
         self.initial = self._kept(initial)
         self._make: dict[InputStream, Callable[[Any], Any]] = {}
+        self._is_received = True
 
     def __call__(self) -> "StateStepBolt":
         """The bolt of a task."""
@@ -47,12 +49,16 @@ class StateStepBolt(StatefulBolt):
         made._make = {}
         return made
 
+    def prepare(self, context: TaskContext) -> None:
+        received = (each.source for bolt in context.manifest.bolts for each in bolt.subscriptions)
+        self._is_received = context.component in received
+
     def update(self, value: Any, tuple_: Tuple) -> Any:
         changed = self._update(self._object(value), self._row(tuple_))
         return changed if changed is None or changed is DELETE else self._kept(changed)
 
     def emit(self, key: Any, value: Any, tuple_: Tuple, collector: StateCollector) -> None:  # noqa: ARG002
-        if value is not None:
+        if value is not None and self._is_received:
             collector.emit(self._pair.values((self._row(tuple_), self._object(value))))
 
     def _row(self, tuple_: Tuple) -> Any:

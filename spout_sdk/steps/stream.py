@@ -179,7 +179,9 @@ class Stream(Generic[T]):
         return shuffled
 
     def merge(self, *others: Stream[T]) -> Stream[T]:
-        """The rows of this stream and of others with the same type."""
+        """The rows of this stream and of others with the same type; call `key_by` of the result, if it is needed."""
+        if any(each._grouping == "fields" for each in (self, *others)):
+            raise TopologyError("merge() comes before key_by(): write one.merge(other).key_by(…)")
         merged: Stream[T] = Stream(
             self.builder,
             (*self._components, *(name for each in others for name in each._components)),

@@ -4,7 +4,7 @@ import datetime
 import enum
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple, TypedDict
 
@@ -19,6 +19,7 @@ from spout_sdk import (
     KafkaSpout,
     RetryPolicy,
     StepContext,
+    TooManyFailuresError,
     TopologyBuilder,
     TopologyError,
     Tuple,
@@ -27,6 +28,7 @@ from spout_sdk import (
     total,
     tumbling,
 )
+from spout_sdk.kafka_spout import typed_translation
 from spout_sdk.steps.stream import Stream
 from spout_sdk.testing import SimulatedCluster
 
@@ -59,9 +61,22 @@ def order_stream(**options: Any) -> Stream[Order]:
     return TopologyBuilder("shop", **options).spout("orders", KafkaSpout("orders", value=Order))
 
 
-def run(stream: Stream[Any], messages: list[Any], seconds: float = 0.0, **options: Any) -> SimulatedCluster:
-    """Runs the topology of a stream with some messages until all is done."""
-    cluster = SimulatedCluster(stream.topology(), **options)
+class Hookless(SimulatedCluster):
+    """Whose tasks have no hooks, so functions get many rows in a call."""
+
+    def _begin(self, component: str, number: int) -> None:
+        self.topology = replace(self.topology, hooks=())
+        super()._begin(component, number)
+
+
+def run(
+    stream: Stream[Any], messages: list[Any], seconds: float = 0.0, *, has_hooks: bool = True, **options: Any
+) -> SimulatedCluster:
+    """Runs the topology of a stream with some messages until all is done.
+
+    With hooks, as in each simulated cluster, a call of a function has one row.
+    """
+    cluster = (SimulatedCluster if has_hooks else Hookless)(stream.topology(), **options)
     for message in messages:
         cluster.produce("orders", message if isinstance(message, bytes) else msgspec.json.encode(message))
     cluster.run_until_idle()
@@ -385,6 +400,107 @@ def test_a_row_of_any_type_arrives_as_it_is(row: Any, is_local: bool) -> None:
         assert cluster.dead_letters() == []
 
 
+class Camel(msgspec.Struct, rename="camel"):
+    first_name: str | None = None
+
+
+@dataclass
+class Tree:
+    name: str
+    of: Camel
+    trees: "list[Tree]"
+    tags: set[str]
+    ratio: tuple[float, int]
+
+
+@dataclass
+class Special(Item):
+    seen: int = field(init=False, default=7)
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_nested_rows_arrive_with_all_of_their_members(is_local: bool) -> None:
+    received: list[Tree] = []
+    row = Tree("a", Camel("bob"), [Tree("b", Camel(), [], set(), (0.0, 0))], {"x"}, (1.5, 2))
+
+    def made(order: Order) -> Tree:
+        return row
+
+    def take(tree: Tree) -> None:
+        received.append(tree)
+
+    stream = order_stream()
+    rows = stream.step(made)
+    (rows if is_local else rows.shuffle()).step(take)
+    with run(stream, ORDERS[:1]):
+        assert received == [row]
+
+
+@pytest.mark.parametrize("has_hooks", [True, False])
+def test_a_chained_row_is_the_object_itself(has_hooks: bool) -> None:
+    received: list[Item] = []
+
+    def special(order: Order) -> Iterator[Item]:
+        yield Special("1", "tea")
+        yield Item("1", "milk")
+
+    def take(item: Item) -> None:
+        received.append(item)
+
+    stream = order_stream()
+    stream.step(special).step(take)
+    with run(stream, ORDERS[:1], has_hooks=has_hooks):
+        assert [type(each) for each in received] == [Special, Item]
+
+
+def test_a_row_with_one_wrong_result_has_none() -> None:
+    def some(order: Order) -> Iterator[str]:
+        yield "good"
+        yield len(order.items)  # type: ignore[misc]
+
+    stream = order_stream().step(some, on_exception="dead_letter")
+    stream.to("raw")
+    with run(stream, ORDERS) as cluster:
+        assert (values(cluster, "raw"), len(cluster.dead_letters())) == ([], 3)
+
+
+def test_rows_with_wrong_results_stop_the_task() -> None:
+    def wrong(order: Order) -> Item:
+        return order  # type: ignore[return-value]
+
+    options: Any = {"max_consecutive_failures": 3, "on_consecutive_failures": "stop"}
+    stream = order_stream().shuffle().step(wrong, **options)
+    stream.to("out")
+    with pytest.raises(TooManyFailuresError):
+        run(stream, [Order(str(number), []) for number in range(10)])
+
+
+def test_messages_with_lists_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+
+    def counted(type_: Any) -> Callable[[bytes], Any]:
+        decode = msgspec.json.Decoder(type_).decode
+        return lambda value: decoded.append(value) or decode(value)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(typed_translation, "json_decoder", counted)
+    stream = order_stream().shuffle().step(items)
+    stream.to("out")
+    with run(stream, [Order("1", ["tea"])] * 200 + [b"{"] + [Order("1", [])] * 50, has_hooks=False) as cluster:
+        assert len(cluster.dead_letters()) == 1
+        assert len(decoded) <= 260
+
+
+def test_a_step_with_a_context_runs_at_most_once() -> None:
+    def counts(item: Item, context: StepContext) -> str:
+        context.count("items")
+        return item.name
+
+    stream = order_stream(guarantee="at_most_once").step(items).step(counts)
+    stream.to("raw")
+    with run(stream, ORDERS) as cluster:
+        assert cluster.stats("counts").counters["items"] == 3
+
+
 @pytest.mark.parametrize("is_local", [True, False])
 def test_a_result_of_another_type_fails_its_row(is_local: bool) -> None:
     def wrong(item: Item) -> Item:
@@ -497,6 +613,18 @@ def needs_a_loop(order: Order, item: Item) -> Order:
     return order
 
 
+def some_or_none(order: Order) -> Iterator[Order | None]:
+    yield None
+
+
+class Lacking(TypedDict, total=False):
+    id: str
+
+
+def partial_row(order: Order) -> Lacking:
+    return {}
+
+
 def some(order: Order) -> list:  # type: ignore[type-arg]
     return [order]
 
@@ -549,6 +677,10 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a resource of an event loop": (lambda s: (resource(s, opens_later), s.step(needs_a_loop)), "write async def"),
     "two resources of a type": (lambda s: (resource(s, opens), resource(s, opens)), "derive a class for one"),
     "a resource of no type": (lambda s: resource(s, nothing), "does not say what it opens"),
+    "a coroutine as a filter": (lambda s: s.filter(opens_later), "is a coroutine, and is not awaited"),
+    "a filter of two": (lambda s: s.filter(lambda order, other: True), "is called with (row)"),
+    "a row or None of an iterator": (lambda s: s.step(some_or_none), "None is no row: leave these out"),
+    "a member that may be missing": (lambda s: s.step(partial_row), "may lack id"),
     "no members": (lambda s: s.step(empty), "Empty has no fields"),
     "a member of any type": (lambda s: s.step(holder), "field 'thread' of Holder is object"),
     "a type that is not there": (lambda s: s.step(forward), "name 'Missing' is not defined"),
