@@ -134,7 +134,7 @@ class Call(ABC):
         try:
             checked = [self._emitter.checked(row) for row in rows]
             for each in checked:
-                self._emitter.emit_one(each, *places_of((tuple_,), self._settlement), tuple_)
+                self._emitter.emit_one(*each, *places_of((tuple_,), self._settlement), tuple_)
         except (EmitError, FailTupleError) as error:
             self._failed.add(at)
             self._failures.handle((tuple_,), error)

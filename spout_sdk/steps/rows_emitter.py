@@ -64,8 +64,8 @@ class RowsEmitter(Emitter):
                 self._call_hooks(type_.values(row), DEFAULT_STREAM, packs, (anchor,))
         return True
 
-    def checked(self, row: Any) -> Checked:
-        """A row for `emit_one`; raises `EmitError` if it does not have the type that the function declares."""
+    def checked(self, row: Any) -> tuple[Checked, Sequence[Any]]:
+        """A row for `emit_one`, and its values; raises `EmitError` if it does not have the type that the function declares."""
         if self._of_type is None:
             why = f"a {type(row).__name__} was returned, and the annotation of the step says None"
             raise EmitError(self._component, DEFAULT_STREAM, (), why)
@@ -76,13 +76,13 @@ class RowsEmitter(Emitter):
         except Exception as error:  # of a member that has another type
             raise plan.error(f"{describe(error)}: return what the annotation of the step says") from error
         if not plan.holds_objects:
-            return self._check(values, DEFAULT_STREAM)
-        return Checked(row, plan.only if plan.only is not None else plan.choose(values), ())
+            return self._check(values, DEFAULT_STREAM), values
+        return Checked(row, plan.only if plan.only is not None else plan.choose(values), ()), values
 
-    def emit_one(self, checked: Checked, batch: InputBatch | MultiAnchor, place: int, anchor: Tuple) -> None:
-        """Emits a row."""
-        packs = self._emit((), DEFAULT_STREAM, batch, place, checked=checked)
-        if self._hooks and self._of_type is not None:
-            holds_objects = self._plans[DEFAULT_STREAM].holds_objects
-            values = self._of_type.values(checked.row) if holds_objects else checked.row
+    def emit_one(
+        self, checked: Checked, values: Sequence[Any], batch: InputBatch | MultiAnchor, place: int, anchor: Tuple
+    ) -> None:
+        """Emits a row that was checked."""
+        packs = self._emit(values, DEFAULT_STREAM, batch, place, checked=checked)
+        if self._hooks:
             self._call_hooks(values, DEFAULT_STREAM, packs, (anchor,))
