@@ -65,7 +65,7 @@ class RowsEmitter(Emitter):
         return True
 
     def checked(self, row: Any) -> tuple[Checked, Sequence[Any]]:
-        """A row for `emit_one`, and its values; raises `EmitError` if it does not have the type that the function declares."""
+        """A row for `emit_one`, and its values; raises `EmitError` if it does not have the declared type."""
         if self._of_type is None:
             why = f"a {type(row).__name__} was returned, and the annotation of the step says None"
             raise EmitError(self._component, DEFAULT_STREAM, (), why)
