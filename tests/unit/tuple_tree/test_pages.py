@@ -10,7 +10,7 @@ from tests.pages import ROOT
 from tuple_tree import pages
 
 PACKAGES = ("tuple_tree", "kafka_clients", "acker_worker", "spout_sdk", "spark_jobs", "inspection", "acker_cli")
-NAMED = re.compile(r'"((?!docs/|/)[\w/-]+\.md)(#[\w-]+)?"')
+NAMED = re.compile(r'"((?!docs/|/)[a-z\d_/-]+\.md)(#[\w-]+)?"')
 
 
 @pytest.fixture(autouse=True)
