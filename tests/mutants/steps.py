@@ -10,7 +10,7 @@ _FUNCTIONS: Final = "tests/unit/sdk/test_functions.py"
 _TANGLED: Final = "tests/unit/sdk/test_tangled_trees.py"
 
 
-@mutant("steps", f"{_FUNCTIONS}::test_a_row_that_raises_fails_alone_and_no_other_call_is_repeated")
+@mutant("steps", f"{_FUNCTIONS}::test_a_row_is_retried_in_its_task_by_the_policy")
 @replaces(Call, "_has_raised")
 def a_row_is_acked_whose_function_raised(original: Any, call: Call, error: BaseException) -> bool:
     is_paused: bool = original(call, error)
@@ -18,7 +18,7 @@ def a_row_is_acked_whose_function_raised(original: Any, call: Call, error: BaseE
     return is_paused
 
 
-@mutant("steps", f"{_TANGLED}::test_a_tree_completes_when_all_of_it_is_sent_and_acked[Stepped]")
+@mutant("steps", f"{_FUNCTIONS}::test_a_row_that_raises_fails_alone_and_no_other_call_is_repeated")
 @replaces(RowsEmitter, "emit_all")
 def results_are_anchored_to_the_row_before(
     original: Any, emitter: RowsEmitter, rows: Any, batch: Any, places: list[int], anchors: Any
