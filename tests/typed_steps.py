@@ -3,22 +3,11 @@
 An ignored error that mypy does not find is an error of its own (`warn_unused_ignores`).
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from spout_sdk import KafkaSpout, StepContext, TopologyBuilder, count, tumbling
-
-
-@dataclass
-class Order:
-    id: str
-    items: list[str]
-
-
-@dataclass
-class Item:
-    order: str
-    name: str
+from tests.unit.sdk.shop import Item, Order, items
 
 
 @dataclass
@@ -32,11 +21,6 @@ class Sold:
     name: str
     start: int
     sold: int
-
-
-def items(order: Order) -> Iterator[Item]:
-    for name in order.items:
-        yield Item(order.id, name)
 
 
 def known(item: Item) -> Item | None:

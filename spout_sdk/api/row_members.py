@@ -1,9 +1,9 @@
-"""The members of the classes of rows, and how objects are taken apart and made."""
+"""The members of the classes of rows: their types, how to get their values from an object, and to make an object."""
 
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -12,81 +12,84 @@ import pydantic
 
 from spout_sdk.errors import TopologyError
 
-# The only field of a row that has no fields of its own, such as a text.
+# The only field of a row that has no members, such as a text.
 VALUE_FIELD: Final = "value"
-
-# The types that a codec takes and returns as they are, with their Avro types.
-PLAIN: Final[dict[Any, str]] = {str: "string", int: "long", float: "double", bool: "boolean", bytes: "bytes"}
 
 
 class Members(NamedTuple):
-    """The members of a class, with their types, and how objects are taken apart and made."""
+    """The members of a class.
 
-    members: dict[str, Any]
+    Attributes:
+        types: name → type.
+        values: returns the values of an object, in order.
+        make: makes an object of values.
+        has_members: False for a type without members: its object is the value of the only field.
+    """
+
+    types: Mapping[str, Any]
     values: Callable[[Any], tuple[Any, ...]]
     make: Callable[[Sequence[Any]], Any]
+    has_members: bool = True
 
 
 def members_of(type_: Any) -> Members:
-    if isinstance(type_, type) and issubclass(type_, pydantic.BaseModel):
-        members = {name: each.annotation for name, each in type_.model_fields.items()}
-        return Members(members, _getter(attrgetter, members), lambda values: _of_pydantic(type_, members, values))
+    """The members of a type.
+
+    Raises:
+        TopologyError: if a member may be missing.
+    """
     if typing.is_typeddict(type_):
-        members = typing.get_type_hints(type_)
+        hints = typing.get_type_hints(type_)
         if missing := ", ".join(sorted(type_.__optional_keys__)):
             raise TopologyError(
                 f"{shown_type(type_)} may lack {missing}, and a row of a stream has all of its fields: write a type "
                 "that may be None instead of NotRequired"
             )
-        return Members(members, _getter(itemgetter, members), lambda values: dict(zip(members, values, strict=True)))
-    if isinstance(type_, type) and issubclass(type_, tuple) and hasattr(type_, "_fields"):
+        return Members(hints, _getter(itemgetter, hints), lambda values: dict(zip(hints, values, strict=True)))
+    if is_named_tuple(type_):
         hints = typing.get_type_hints(type_)
-        members = {name: hints.get(name, Any) for name in type_._fields}
-        return Members(members, tuple, type_._make)  # type: ignore[attr-defined]
-    if isinstance(type_, type) and (dataclasses.is_dataclass(type_) or issubclass(type_, msgspec.Struct)):
+        return Members({name: hints.get(name, Any) for name in type_._fields}, tuple, type_._make)
+    if not isinstance(type_, type):
+        return Members({VALUE_FIELD: type_}, lambda row: (row,), itemgetter(0), has_members=False)
+    if issubclass(type_, pydantic.BaseModel):
+        hints = {name: each.annotation for name, each in type_.model_fields.items()}
+        # The values are those of a valid object.
+        return Members(hints, _getter(attrgetter, hints), _by_name(type_.model_construct, hints))
+    if issubclass(type_, msgspec.Struct):
         hints = typing.get_type_hints(type_)
-        if given := [name for name, hint in hints.items() if isinstance(hint, dataclasses.InitVar)]:
-            raise TopologyError(
-                f"{shown_type(type_)} has the InitVar {given[0]}, which a stream cannot carry: remove it"
-            )
-        if dataclasses.is_dataclass(type_):
-            names = [each.name for each in dataclasses.fields(type_) if each.init]
-            is_keyword = any(each.kw_only for each in dataclasses.fields(type_))
-        else:
-            names = [*type_.__struct_fields__]
-            is_keyword = True
-        members = {name: hints[name] for name in names}
-        if is_keyword:
-            return Members(
-                members,
-                _getter(attrgetter, members),
-                lambda values: type_(**dict(zip(members, values, strict=True))),
-            )
-        return Members(members, _getter(attrgetter, members), lambda values: type_(*values))
-    return Members({VALUE_FIELD: type_}, lambda row: (row,), lambda values: values[0])
+        hints = {name: hints[name] for name in type_.__struct_fields__}
+        return Members(hints, _getter(attrgetter, hints), _by_name(type_, hints))
+    if dataclasses.is_dataclass(type_):
+        return _of_dataclass(type_)
+    return Members({VALUE_FIELD: type_}, lambda row: (row,), itemgetter(0), has_members=False)
 
 
-def _of_pydantic(type_: Any, members: dict[str, Any], values: Sequence[Any]) -> Any:
-    given = dict(zip(members, values, strict=True))
-    return type_.model_construct(**given)  # the members are converted, and validated, one by one
+def _of_dataclass(type_: Any) -> Members:
+    hints, fields = typing.get_type_hints(type_), [each for each in dataclasses.fields(type_) if each.init]
+    if given := [name for name, hint in hints.items() if isinstance(hint, dataclasses.InitVar)]:
+        raise TopologyError(f"{shown_type(type_)} has the InitVar {given[0]}, which a stream cannot carry: remove it")
+    members = {each.name: hints[each.name] for each in fields}
+    is_keyword = any(each.kw_only for each in fields)
+    make = _by_name(type_, members) if is_keyword else lambda values: type_(*values)
+    return Members(members, _getter(attrgetter, members), make)
 
 
-def _getter(make: Any, members: dict[str, Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that returns the members of an object as a tuple."""
-    if not members:
-        return lambda _: ()
-    get = make(*members)
-    if len(members) > 1:
-        found: Callable[[Any], tuple[Any, ...]] = get
-        return found
-    return lambda row: (get(row),)
+def is_named_tuple(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, tuple) and hasattr(type_, "_fields")
+
+
+def plain_type(type_: Any) -> Any:
+    """The type that `Annotated` and `NewType` are made of."""
+    while typing.get_origin(type_) is typing.Annotated or isinstance(type_, typing.NewType):
+        type_ = type_.__supertype__ if isinstance(type_, typing.NewType) else typing.get_args(type_)[0]
+    return type_
 
 
 def without_none(type_: Any) -> tuple[Any, bool]:
     """The type of an optional value, and True; another type, and False."""
     if typing.get_origin(type_) in (typing.Union, types.UnionType):
-        others = [each for each in typing.get_args(type_) if each is not type(None)]
-        if len(others) == 1 and len(others) < len(typing.get_args(type_)):
+        others = [each for each in typing.get_args(type_) if each is not types.NoneType]
+        if len(others) == 1:
             return others[0], True
     return type_, False
 
@@ -96,3 +99,18 @@ def shown_type(type_: Any) -> str:
     if isinstance(type_, type) and not typing.get_args(type_):
         return type_.__name__
     return str(type_).replace("typing.", "").replace("collections.abc.", "")
+
+
+def _by_name(make: Callable[..., Any], names: Mapping[str, Any]) -> Callable[[Sequence[Any]], Any]:
+    return lambda values: make(**dict(zip(names, values, strict=True)))
+
+
+def _getter(make: Any, members: Mapping[str, Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that returns the members of an object as a tuple."""
+    if not members:
+        return lambda _: ()
+    get = make(*members)
+    if len(members) > 1:
+        found: Callable[[Any], tuple[Any, ...]] = get
+        return found
+    return lambda row: (get(row),)

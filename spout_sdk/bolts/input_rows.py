@@ -24,41 +24,41 @@ class InputRows:
     """Rows of a record, as values or as objects; a slice of it is some of them.
 
     Attributes:
-        values: the values of each row; its object, if the rows are objects.
+        rows: the values of each row; its object, if the rows are objects.
         indices: the index of each row among the record's tuples, rising.
         values_of: returns the values of an object; None if the rows are values.
     """
 
-    __slots__ = ("indices", "pack", "values", "values_of")
+    __slots__ = ("indices", "pack", "rows", "values_of")
 
     def __init__(
-        self, values: list[Any], pack: InputPack, indices: Sequence[int], values_of: ValuesOf | None = None
+        self, rows: list[Any], pack: InputPack, indices: Sequence[int], values_of: ValuesOf | None = None
     ) -> None:
-        self.values, self.pack, self.indices, self.values_of = values, pack, indices, values_of
+        self.rows, self.pack, self.indices, self.values_of = rows, pack, indices, values_of
 
     @classmethod
     def of(
         cls,
-        values: list[Any],
+        rows: list[Any],
         pack: InputPack,
         without: Container[int] = (),
         values_of: ValuesOf | None = None,
     ) -> Self:
         """The rows of a record that are neither acked nor failed, without some of them."""
         if pack.left == pack.size and not without:
-            return cls(values, pack, range(pack.size), values_of)
+            return cls(rows, pack, range(pack.size), values_of)
         indices = [at for at, settled in enumerate(pack.settled) if not (settled or at in without)]
-        return cls([values[at] for at in indices], pack, indices, values_of)
+        return cls([rows[at] for at in indices], pack, indices, values_of)
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.rows)
 
-    def __getitem__(self, rows: slice) -> "InputRows":
-        return InputRows(self.values[rows], self.pack, self.indices[rows], self.values_of)
+    def __getitem__(self, part: slice) -> "InputRows":
+        return InputRows(self.rows[part], self.pack, self.indices[part], self.values_of)
 
     def tuples(self) -> list[Tuple]:
         """Its rows as tuples."""
-        pack, indices, values = self.pack, self.indices, self.values
+        pack, indices, values = self.pack, self.indices, self.rows
         if self.values_of is not None:
             values = [_values_of(self.values_of, each) for each in values]
         if not pack.batch.is_tracked:

@@ -9,7 +9,7 @@ from kafka_clients.repeated_lines import get_logger
 from spout_sdk.errors import EmitError, InvalidMessageError, TopicsError
 from spout_sdk.kafka_spout.outcomes import OutcomeWriter
 from spout_sdk.kafka_spout.read_ahead import Run
-from spout_sdk.kafka_spout.translation import KafkaTuple, ValueTranslation
+from spout_sdk.kafka_spout.translation import KafkaTuple
 from spout_sdk.kafka_spout.typed_translation import TypedTranslation
 from spout_sdk.records import Record
 from spout_sdk.spouts.row_emitter import RowEmitter
@@ -38,7 +38,7 @@ class MessageEmitter:
         self, spout: Any, task: SpoutTask, first_position: int, messages: SourceMessages, outcomes: OutcomeWriter
     ) -> None:
         self._translate, self._policy = spout.translate, spout.retry
-        is_own = isinstance(spout.translate, ValueTranslation | TypedTranslation)
+        is_own = isinstance(spout.translate, TypedTranslation)
         self._rows_of = spout.translate.rows if is_own else None
         self._context, self._counters = task.context, task.environment.counters
         self._collector, self._dead_letters = task.collector, task.dead_letters

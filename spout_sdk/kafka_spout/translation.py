@@ -1,14 +1,13 @@
 """How a `KafkaSpout` translates messages to tuples, and where it begins to read."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from operator import methodcaller
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
+from spout_sdk.api.row_types import RowType
 from spout_sdk.errors import TopologyError
+from spout_sdk.kafka_spout.typed_translation import TypedTranslation, value_of
 from spout_sdk.records import Record
-from tuple_tree.errors import WireError
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.streams import (
     DEFAULT_STREAM,
@@ -65,7 +64,7 @@ def default_translate(streams: Sequence[Stream], codec: SourceCodec | None = Non
 def _decoder(stream: Stream, codec: SourceCodec | None) -> Callable[[Record], Sequence[Any]]:
     of = source_stream(stream, codec)
     if of is None:
-        return ValueTranslation(is_text=stream.fields[0].type == "string")
+        return TypedTranslation(RowType(str if stream.fields[0].type == "string" else bytes))
     for field in stream.fields if (of.codec, stream.codec) == ("json", "arrow") else ():
         if missing := not_in_json(field.type):
             raise TopologyError(
@@ -75,43 +74,7 @@ def _decoder(stream: Stream, codec: SourceCodec | None) -> Callable[[Record], Se
     made = payload_codec(of)
 
     def decode(record: Record) -> Sequence[Any]:
-        (values,) = decode_tuples(made, _value(record))
+        (values,) = decode_tuples(made, value_of(record))
         return values
 
     return decode
-
-
-class ValueTranslation:
-    """Translates a message to its value, as bytes or as text."""
-
-    def __init__(self, *, is_text: bool) -> None:
-        self._is_text = is_text
-
-    def __call__(self, record: Record) -> Sequence[Any]:
-        value = _value(record)
-        return (_text(value) if self._is_text else value,)
-
-    def rows(self, records: Sequence[Record], *, as_objects: bool) -> list[Any]:  # noqa: ARG002 - it has no row type
-        """Translates several messages, up to the first for which `__call__` raises."""
-        rows: list[Any] = []
-        decode = bytes.decode if self._is_text else bytes
-        with suppress(Exception):  # it keeps the rows before
-            rows.extend(map(decode, map(_VALUE_OF, records)))
-        return [*zip(rows, strict=True)]
-
-
-_VALUE_OF: Final = methodcaller("value")
-
-
-def _value(record: Record) -> bytes:
-    value = record.value()
-    if value is None:
-        raise WireError("bad-payload", "a tombstone has no value to emit: pass translate= to skip it")
-    return value
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise WireError("bad-payload", f"the value is not UTF-8: {error}") from error

@@ -26,7 +26,7 @@ class TypedTranslation:
         TopologyError: if JSON lacks the type.
     """
 
-    def __init__(self, row_type: RowType[Any], codec: SourceCodec | None) -> None:
+    def __init__(self, row_type: RowType[Any], codec: SourceCodec | None = None) -> None:
         self._row_type = row_type
         self._decode: Callable[[bytes], Any]
         if codec == "avro":
@@ -41,24 +41,32 @@ class TypedTranslation:
                 self._decode = json_decoder(row_type.type)
             except TypeError as error:  # a type that msgspec does not know
                 raise TopologyError(
-                    f'messages cannot be decoded from JSON as {row_type}: {error}; pass translate=, or codec="avro"'
+                    f"messages cannot be decoded from JSON as {shown_type(row_type.type)}: {error}; pass translate= "
+                    'or codec="avro"'
                 ) from None
 
     def __call__(self, record: Record) -> Sequence[Any]:
         """The values of a message; raises `WireError` for a message that does not fit."""
-        value = record.value()
-        if value is None:
-            raise WireError(
-                "bad-payload", "a tombstone has no value: pass translate= and streams= in place of value= to skip it"
-            )
+        value = value_of(record)
         try:
             return self._row_type.values(self._decode(value))
+        except MemoryError:  # the message may fit another time
+            raise
         except Exception as error:  # of msgspec, a RecursionError, or of the class of the rows
             raise WireError("bad-payload", f"it does not fit {shown_type(self._row_type.type)}: {error}") from error
 
     def rows(self, records: Sequence[Record], *, as_objects: bool) -> list[Any]:
         """Objects of several messages, or their values, up to the first message for which `__call__` raises."""
+        decoded = map(self._decode, map(_VALUE_OF, records))
         rows: list[Any] = []
         with suppress(Exception):  # it keeps the rows before
-            rows.extend(map(self._decode, map(_VALUE_OF, records)))
-        return rows if as_objects else self._row_type.all_values(rows)
+            rows.extend(decoded if as_objects else map(self._row_type.values, decoded))
+        return rows
+
+
+def value_of(record: Record) -> bytes:
+    """The value of a message; raises `WireError` for a tombstone."""
+    value = record.value()
+    if value is None:
+        raise WireError("bad-payload", "a tombstone has no value: pass translate= to skip it, without value= or codec=")
+    return value

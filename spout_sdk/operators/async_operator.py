@@ -80,7 +80,7 @@ class AsyncOperator(Operator):
         self._thread = threading.Thread(target=loop.run_forever, name=name, daemon=True)
         self._thread.start()
         try:
-            self._await(bolt.prepare_async(context))
+            self._await(self._prepare_bolt())
         except BaseException:
             self._end_loop()
             raise
@@ -145,11 +145,20 @@ class AsyncOperator(Operator):
             # Nothing is settled from here on: what a cancelled coroutine still does is not an outcome.
             try:
                 self._await(self._cancel(), 2 * _CANCEL_SECONDS)
-                self._await(self._bolt.cleanup_async(), _CLEANUP_SECONDS)
+                self._await(self._cleanup_bolt(), _CLEANUP_SECONDS)
             finally:
                 self._end_loop()
 
     # In the event loop
+
+    async def _prepare_bolt(self) -> None:
+        await self._bolt.prepare_async(self._task.context)
+
+    async def _execute_bolt(self, input_: Tuple, collector: AsyncCollector) -> None:
+        await self._bolt.execute_async(input_, collector)
+
+    async def _cleanup_bolt(self) -> None:
+        await self._bolt.cleanup_async()
 
     def _begin(self, started: RunningInput) -> None:
         coroutine = asyncio.ensure_future(self._execute(started))
@@ -159,7 +168,7 @@ class AsyncOperator(Operator):
 
     async def _execute(self, started: RunningInput) -> None:
         try:
-            await self._bolt.execute_async(started.input, AsyncCollector(started))
+            await self._execute_bolt(started.input, AsyncCollector(started))
         except Exception as error:  # noqa: BLE001 - any exception of a user's bolt
             started.error = error
         except BaseException as error:

@@ -16,7 +16,7 @@ from spout_sdk.bolts.input_rows import InputRows, first_of
 from spout_sdk.bolts.settlement import Settlement
 from spout_sdk.errors import EmitError, FailTupleError
 from spout_sdk.operators.bolt import places_of
-from spout_sdk.steps.rows_emitter import RowsEmitter
+from spout_sdk.steps.emitter import StepEmitter
 
 _MOST_RESULTS: Final = 4 * MOST_TUPLES  # kept before they are emitted: an iterator may return any number
 
@@ -35,7 +35,7 @@ class Call(ABC):
     """
 
     def __init__(
-        self, failures: ExecuteFailures, settlement: Settlement, emitter: RowsEmitter, inputs: Any, rows: list[Any]
+        self, failures: ExecuteFailures, settlement: Settlement, emitter: StepEmitter, inputs: Any, rows: list[Any]
     ) -> None:
         self._failures, self._settlement, self._emitter = failures, settlement, emitter
         self._inputs, self._rows = inputs, rows

@@ -13,9 +13,9 @@ from spout_sdk.bolts.operator import Operator
 from spout_sdk.emitting.task import Task
 from spout_sdk.steps.call import BatchCall, Call, FilterCall, IteratorCall, RowCall
 from spout_sdk.steps.context import StepContext
+from spout_sdk.steps.emitter import StepEmitter
 from spout_sdk.steps.function import Returns
 from spout_sdk.steps.resources import OpenResources
-from spout_sdk.steps.rows_emitter import RowsEmitter
 from tuple_tree.errors import WireError, describe
 
 _CALLS: Final[dict[Returns, type[Call]]] = {
@@ -39,7 +39,7 @@ class RowsOperator(Operator):
         self.size = Stride(MOST_TUPLES)
         self._takes: RowType[Any] | None = bolt.takes
         self._has_context = False
-        self._emitter = RowsEmitter(task)
+        self._emitter = StepEmitter(task)
         self._make: dict[InputStream, Callable[[Any], Any]] = {}
 
     def prepare(self) -> None:
@@ -64,9 +64,9 @@ class RowsOperator(Operator):
     def _read(self, inputs: InputRows | Sequence[Tuple]) -> tuple[InputRows | Sequence[Tuple], list[Any]]:
         """The inputs and the row of each; inputs whose values are no row become dead letters, and are left out."""
         if isinstance(inputs, InputRows) and inputs.values_of is not None:
-            return inputs, inputs.values
+            return inputs, inputs.rows
         stream = first_of(inputs)[0].stream
-        values = inputs.values if isinstance(inputs, InputRows) else [each.values for each in inputs]
+        values = inputs.rows if isinstance(inputs, InputRows) else [each.values for each in inputs]
         if (make := self._make.get(stream)) is None:
             make = maker(self._task.topology.row_types, self._takes, stream)
             self._make[stream] = make

@@ -39,11 +39,14 @@ class Resource:
     is_async: bool
 
 
-def resource(function: Callable[[], Any]) -> Resource:
+def resource(function: Callable[[], Any], known: Mapping[Any, Resource]) -> Resource:
     """The resource that a function opens: a generator with one `yield`, or one that returns a context manager.
 
+    Args:
+        known: type → resource.
+
     Raises:
-        TopologyError: if its annotation does not say of what type.
+        TopologyError: if its annotation says no type, or the type of a known resource.
     """
     name = getattr(function, "__name__", type(function).__name__)
     try:
@@ -57,11 +60,17 @@ def resource(function: Callable[[], Any]) -> Resource:
         raise TopologyError(
             f"resource {name!r} has parameters, and is called without arguments: fill them with partial"
         )
+    type_ = arguments[0]
+    if type_ in known:
+        raise TopologyError(
+            f"resources {known[type_].name!r} and {name!r} have the type {shown_type(type_)}: a step gets a resource "
+            "by its type, so derive a class for one of them"
+        )
     if inspect.isgeneratorfunction(function):
-        return Resource(arguments[0], name, contextlib.contextmanager(function), is_async=False)
+        return Resource(type_, name, contextlib.contextmanager(function), is_async=False)
     if inspect.isasyncgenfunction(function):
-        return Resource(arguments[0], name, contextlib.asynccontextmanager(function), is_async=True)
-    return Resource(arguments[0], name, function, is_async=origin in _ASYNC)
+        return Resource(type_, name, contextlib.asynccontextmanager(function), is_async=True)
+    return Resource(type_, name, function, is_async=origin in _ASYNC)
 
 
 class OpenResources:

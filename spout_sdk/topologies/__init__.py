@@ -1,6 +1,7 @@
 """Builds and checks topologies.
 
-- `builder`: `TopologyBuilder`; `bolt_declarer`: the subscriptions of a bolt; `bolt_options`: its options.
+- `builder`: `TopologyBuilder`; `bolt_declarer`: the subscriptions of a bolt; `bolt_options`: its options;
+  `subscriptions`: what all bolts receive.
 - `component_checks`: checks a component by itself. `unmet_needs`: compares needs with options, guarantee and streams.
 - `row_type_checks`: checks that steps take the rows that they receive.
 - `chaining`: decides which bolts are chained. `state_manifests`, `window_manifests`: the states of bolts.

@@ -6,7 +6,6 @@ from typing import Any, Final, TypeVar, cast
 from spout_sdk.api.context import HookFactory
 from spout_sdk.api.needs import needs_of
 from spout_sdk.api.retry import RetryPolicy
-from spout_sdk.api.row_members import shown_type
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.api.topology import (
     BoltOptions,
@@ -19,7 +18,7 @@ from spout_sdk.api.topology import (
 from spout_sdk.arguments import as_topology_error, check_count, check_seconds
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.steps.bolt import step_bolt
+from spout_sdk.steps.bolt import has_context, step_bolt
 from spout_sdk.steps.function import is_function_of_a_row, step_function
 from spout_sdk.steps.resources import Resource, resource
 from spout_sdk.steps.stream import Stream
@@ -38,13 +37,13 @@ from spout_sdk.topologies.component_checks import (
 from spout_sdk.topologies.derived import component_settings, default_tick_ms, default_tree_age_ms, longest_stop
 from spout_sdk.topologies.row_type_checks import checked_row_types
 from spout_sdk.topologies.state_manifests import state_guarantees, with_states
+from spout_sdk.topologies.subscriptions import subscribed
 from spout_sdk.topologies.unmet_needs import check_needs
 from spout_sdk.topologies.window_manifests import check_aggregate_bolt, results_spouts
 from tuple_tree.components import BoltManifest, OutcomesCodec, SpoutManifest
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee, Manifest
 from tuple_tree.names import check_name
 from tuple_tree.packs import MAX_ROWS
-from tuple_tree.routing import CustomFactory
 from tuple_tree.streams import DEFAULT_STREAM, Streams
 from tuple_tree.streams import Stream as StreamManifest
 
@@ -138,10 +137,7 @@ class TopologyBuilder:
             name: unique within the topology.
             spout: reads topics.
             tasks: number of tasks.
-            options: as of `set_spout`.
-
-        Raises:
-            TopologyError: as `set_spout`.
+            options: as of `set_spout`, which it calls.
         """
         self.set_spout(name, spout, tasks, **options)
         return self.stream(name)
@@ -165,21 +161,11 @@ class TopologyBuilder:
         Raises:
             TopologyError: if the annotation says no type, or the type of another resource.
         """
-        made = resource(function)
-        if made.type in self.resources:
-            other = self.resources[made.type].name
-            raise TopologyError(
-                f"resources {other!r} and {made.name!r} have the type {shown_type(made.type)}: a step gets a resource "
-                "by its type, so derive a class for one of them"
-            )
+        made = resource(function, self.resources)
         self.resources[made.type] = made
 
     def stream(self, component: str) -> Stream[Any]:
-        """The rows that a component emits, to add steps to; the type is that of its declaration, if it has one.
-
-        Raises:
-            TopologyError: if there is no such component.
-        """
+        """The rows of a component that was added before; the type is that of its declaration, if it has one."""
         if component not in self._factories:
             raise TopologyError(f"no component {component!r} was added before: there are {', '.join(self._factories)}")
         row_types = getattr(self._made[component], "row_types", {})
@@ -345,29 +331,15 @@ class TopologyBuilder:
         if reading:
             check_positions(len(spouts))
 
-        def source(component: str, stream: str) -> str:
-            return results[component][0].name if stream == DEFAULT_STREAM and component in results else component
-
-        has_positions = all(needs_of(made[spout.name]).positions for spout in spouts)
-        bolts = []
-        groupings: dict[tuple[str, str, str], CustomFactory] = {}
-        even_shuffles: set[tuple[str, str, str]] = set()
-        for bolt, declarer in self._bolts:
-            if not declarer.subscriptions:
-                raise TopologyError(
-                    f"bolt {bolt.name!r} receives nothing: call shuffle_grouping() or another grouping on "
-                    f"what set_bolt({bolt.name!r}, ...) returns"
-                )
-            received = tuple(
-                each.model_copy(update={"source": source(each.source, each.stream)}) for each in declarer.subscriptions
-            )
-            update: dict[str, Any] = {"subscriptions": received}
-            if getattr(getattr(made[bolt.name], "step", None), "has_context", False):
-                # A `StepContext` answers wherever messages have outcomes and positions.
-                update["answers"] = self._guarantee != "at_most_once" and has_positions
-            bolts.append(bolt.model_copy(update=update))
-            groupings |= {(source(of, at), at, to): each for (of, at, to), each in declarer.groupings.items()}
-            even_shuffles |= {(source(of, at), at, to) for of, at, to in declarer.even_shuffles}
+        # A `StepContext` answers wherever messages have outcomes and positions.
+        answers = self._guarantee != "at_most_once" and all(needs_of(made[spout.name]).positions for spout in spouts)
+        declared = [
+            (bolt.model_copy(update={"answers": answers}) if has_context(made[bolt.name]) else bolt, declarer)
+            for bolt, declarer in self._bolts
+        ]
+        bolts, groupings, even_shuffles = subscribed(
+            declared, {name: spout.name for name, (spout, _) in results.items()}
+        )
         bolts = with_chains(spouts, bolts, made)
         tick_ms = default_tick_ms(spouts) if self._tick_ms is None else self._tick_ms
         age_ms = self._max_age_ms
@@ -398,7 +370,7 @@ class TopologyBuilder:
             {name: topic for name, topic in targets.items() if isinstance(topic, str)},
             self._pack_tuples,
             any(bolt.external for bolt in bolts),
-            frozenset(even_shuffles),
+            even_shuffles,
             longest_stop(manifest, made),
             state_guarantees(manifest, made),
             component_settings(made, self._options),

@@ -16,7 +16,7 @@ from spout_sdk.operators.bolt import Bolt
 from spout_sdk.operators.kafka_bolt import KafkaBolt
 from spout_sdk.spouts.spout import Spout
 from spout_sdk.state.bolt import StatefulBolt
-from spout_sdk.steps.bolt import AsyncStepBolt, StepBolt
+from spout_sdk.steps.bolt import StepBolt
 from spout_sdk.windows.aggregate_bolt import AggregateBolt
 from spout_sdk.windows.bolt import WindowedBolt
 from tuple_tree.components import OutcomesCodec, OutcomesManifest
@@ -29,7 +29,7 @@ from tuple_tree.streams import Stream, Streams, as_streams
 SPOUTS: Final = (Spout, KafkaSpout)
 BOLTS: Final = (
     *(Bolt, BasicBolt, BatchBolt, ArrowBolt, AsyncBolt),
-    *(KafkaBolt, StatefulBolt, AggregateBolt, WindowedBolt, StepBolt, AsyncStepBolt),
+    *(KafkaBolt, StatefulBolt, AggregateBolt, WindowedBolt),
 )
 
 
@@ -50,7 +50,7 @@ def check_component(
     cls = _class_of(factory)
     made: Any = _made(name, factory) if cls is None else None
     cls = cls or type(made)
-    if not issubclass(cls, kinds):
+    if not issubclass(cls, (*kinds, StepBolt)):
         *others, last = (kind.__name__ for kind in kinds)
         wanted = f"{', '.join(others)} or {last}" if others else last
         raise TopologyError(f"component {name!r} makes a {cls.__name__}, which is not a {wanted}: derive it from one")

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from spout_sdk.steps.call import Call
-from spout_sdk.steps.rows_emitter import RowsEmitter
+from spout_sdk.steps.emitter import StepEmitter
 from tests.mutants.patches import mutant, replaces
 
 _FUNCTIONS: Final = "tests/unit/sdk/test_functions.py"
@@ -19,9 +19,9 @@ def a_row_is_acked_whose_function_raised(original: Any, call: Call, error: BaseE
 
 
 @mutant("steps", f"{_FUNCTIONS}::test_a_row_that_raises_fails_alone_and_no_other_call_is_repeated")
-@replaces(RowsEmitter, "emit_all")
+@replaces(StepEmitter, "emit_all")
 def results_are_anchored_to_the_row_before(
-    original: Any, emitter: RowsEmitter, rows: Any, batch: Any, places: list[int], anchors: Any
+    original: Any, emitter: StepEmitter, rows: Any, batch: Any, places: list[int], anchors: Any
 ) -> bool:
     is_emitted: bool = original(emitter, rows, batch, [places[at - 1] for at in range(len(places))], anchors)
     return is_emitted

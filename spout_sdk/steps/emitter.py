@@ -16,7 +16,7 @@ from tuple_tree.input_batch import NUMBER_STEP, InputBatch
 from tuple_tree.streams import DEFAULT_STREAM
 
 
-class RowsEmitter(Emitter):
+class StepEmitter(Emitter):
     """Emits rows to the default stream of a step; a step without results has no such stream."""
 
     def __init__(self, task: Task) -> None:
@@ -66,15 +66,8 @@ class RowsEmitter(Emitter):
 
     def checked(self, row: Any) -> tuple[Checked, Sequence[Any]]:
         """A row for `emit_one`, and its values; raises `EmitError` if it does not have the declared type."""
-        if self._of_type is None:
-            why = f"a {type(row).__name__} was returned, and the annotation of the step says None"
-            raise EmitError(self._component, DEFAULT_STREAM, (), why)
-        plan, type_ = self._plans[DEFAULT_STREAM], self._of_type
-        try:
-            row = type_.checked(row)
-            values = type_.values(row)
-        except Exception as error:  # of a member that has another type
-            raise plan.error(f"{describe(error)}: return what the annotation of the step says") from error
+        row, values = checked_row(self._component, self._of_type, row)
+        plan = self._plans[DEFAULT_STREAM]
         if not plan.holds_objects:
             return self._check(values, DEFAULT_STREAM), values
         return Checked(row, plan.only if plan.only is not None else plan.choose(values), ()), values
@@ -86,3 +79,23 @@ class RowsEmitter(Emitter):
         packs = self._emit(values, DEFAULT_STREAM, batch, place, checked=checked)
         if self._hooks:
             self._call_hooks(values, DEFAULT_STREAM, packs, (anchor,))
+
+
+def checked_row(component: str, gives: RowType[Any] | None, row: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A row that a step has returned, and its values.
+
+    Args:
+        gives: the type that the step declares; None if it returns nothing.
+
+    Raises:
+        EmitError: if the row, or one of its members, does not have that type.
+    """
+    if gives is None:
+        why = f"a {type(row).__name__} was returned, and the annotation of the step says None"
+        raise EmitError(component, DEFAULT_STREAM, (), why)
+    try:
+        row = gives.checked(row)
+        return row, gives.values(row)
+    except Exception as error:  # of a member that has another type
+        why = f"{describe(error)}: return what the annotation of the step says"
+        raise EmitError(component, DEFAULT_STREAM, gives.stream.field_names, why) from error

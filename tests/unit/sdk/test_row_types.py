@@ -1,0 +1,141 @@
+"""The types of rows: objects arrive as they are, in a chain and over a hop."""
+
+import datetime
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+
+from tests.unit.sdk.shop import ORDERS, Item, Order, order_stream, run
+
+
+class Named(NamedTuple):
+    a: int
+    b: str | None
+
+
+class Typed(TypedDict):
+    a: int
+    b: list[int]
+
+
+class Fast(msgspec.Struct):
+    a: float
+    b: dict[str, int]
+
+
+class Model(pydantic.BaseModel):
+    a: Decimal
+    b: "list[Named]"
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+@dataclass
+class Everything:
+    at: datetime.datetime
+    color: Color
+    price: Decimal
+    rows: list[Named]
+    best: Item | None = None
+    pair: tuple[int, str] = (1, "x")
+
+
+NOW = datetime.datetime(2026, 11, 29, 12, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+@pytest.mark.parametrize(
+    "row",
+    [
+        Named(1, None),
+        {"a": 1, "b": [1, 2]},
+        Fast(1.0, {"x": 1}),
+        Model(a=Decimal("1.10"), b=[Named(1, "x")]),
+        Everything(NOW, Color.RED, Decimal("1.10"), [Named(1, "x"), Named(2, None)]),
+        Everything(NOW, Color.RED, Decimal(0), [], Item("1", "tea"), (2, "y")),
+        "text",
+        7,
+        0.5,
+        [1, 2],
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_row_of_any_type_arrives_as_it_is(row: Any, is_local: bool) -> None:
+    received: list[Any] = []
+    cls: Any = Typed if isinstance(row, dict) else list[int] if isinstance(row, list) else type(row)
+
+    def made(order: Order) -> Any:
+        return row
+
+    def take(row: Any) -> None:
+        received.append(row)
+
+    made.__annotations__["return"] = take.__annotations__["row"] = cls
+    stream = order_stream()
+    rows = stream.step(made)
+    (rows if is_local else rows.shuffle()).step(take)
+    with run(stream, ORDERS[:1]) as cluster:
+        assert received == [row]
+        assert type(received[0]) is type(row)
+        assert cluster.dead_letters() == []
+
+
+class Camel(msgspec.Struct, rename="camel"):
+    first_name: str | None = None
+
+
+@dataclass
+class Tree:
+    name: str
+    of: Camel
+    trees: "list[Tree]"
+    tags: set[str]
+    ratio: tuple[float, int]
+
+
+@dataclass
+class Special(Item):
+    seen: int = field(init=False, default=7)
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_nested_rows_arrive_with_all_of_their_members(is_local: bool) -> None:
+    received: list[Tree] = []
+    row = Tree("a", Camel("bob"), [Tree("b", Camel(), [], set(), (0.0, 0))], {"x"}, (1.5, 2))
+
+    def made(order: Order) -> Tree:
+        return row
+
+    def take(tree: Tree) -> None:
+        received.append(tree)
+
+    stream = order_stream()
+    rows = stream.step(made)
+    (rows if is_local else rows.shuffle()).step(take)
+    with run(stream, ORDERS[:1]):
+        assert received == [row]
+
+
+@pytest.mark.parametrize("has_hooks", [True, False])
+def test_a_chained_row_is_the_object_itself(has_hooks: bool) -> None:
+    received: list[Item] = []
+
+    def special(order: Order) -> Iterator[Item]:
+        yield Special("1", "tea")
+        yield Item("1", "milk")
+
+    def take(item: Item) -> None:
+        received.append(item)
+
+    stream = order_stream()
+    stream.step(special).step(take)
+    with run(stream, ORDERS[:1], has_hooks=has_hooks):
+        assert [type(each) for each in received] == [Special, Item]

@@ -1,0 +1,189 @@
+"""Wrong programs of steps get an error that says what to write."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import pytest
+
+from spout_sdk import (
+    KafkaSpout,
+    TopologyError,
+    count,
+    declare,
+    tumbling,
+)
+from spout_sdk.steps.stream import Stream
+from tests.unit.sdk.shop import ORDERS, Item, Order, items, order_stream
+
+
+def lambda_step(stream: Stream[Order]) -> None:
+    stream.step(lambda order: order)
+
+
+def resource(stream: Stream[Any], function: Any) -> Stream[Any]:
+    stream.builder.resource(function)
+    return stream
+
+
+def unannotated(order, context=None):  # type: ignore[no-untyped-def]
+    return context
+
+
+def unreturned(order: Order):  # type: ignore[no-untyped-def]
+    return order
+
+
+def anything(order: Order) -> Any:
+    return order
+
+
+def yields(order: Order) -> Item:  # type: ignore[misc]
+    yield Item("1", "tea")
+
+
+def bare(order: Order) -> Iterator:  # type: ignore[type-arg]
+    yield order
+
+
+def two(order: Order, item: Item) -> Order:
+    return order
+
+
+def nothing() -> Order:
+    return ORDERS[0]
+
+
+def of_item(item: Item) -> Item:
+    return item
+
+
+def by_number(order: Order) -> dict[int, str]:
+    return {1: order.id}
+
+
+def either(order: Order) -> Order | Item:
+    return order
+
+
+async def several(orders: Sequence[Order]) -> list[Order]:
+    return [*orders]
+
+
+def one_of_several(orders: Sequence[Order]) -> Order:
+    return orders[0]
+
+
+def opens() -> Iterator[object]:
+    yield object()
+
+
+async def opens_later() -> AsyncIterator[Item]:
+    yield Item("1", "tea")
+
+
+def needs_a_loop(order: Order, item: Item) -> Order:
+    return order
+
+
+def some_or_none(order: Order) -> Iterator[Order | None]:
+    yield None
+
+
+class Lacking(TypedDict, total=False):
+    id: str
+
+
+def partial_row(order: Order) -> Lacking:
+    return {}
+
+
+def some(order: Order) -> list:  # type: ignore[type-arg]
+    return [order]
+
+
+@dataclass
+class Empty:
+    pass
+
+
+def empty(order: Order) -> Empty:
+    return Empty()
+
+
+@dataclass
+class Holder:
+    thread: object
+
+
+def holder(order: Order) -> Holder:
+    return Holder(order)
+
+
+def forward(order: "Missing") -> Order:  # type: ignore[name-defined]  # noqa: F821
+    return ORDERS[0]
+
+
+def untyped_state(number, order: Order):  # type: ignore[no-untyped-def]
+    return number
+
+
+def words(number: int, order: Order) -> int:
+    return number
+
+
+WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a lambda": (lambda_step, "is a lambda, which has no types: write def"),
+    "no type of a parameter": (lambda s: s.step(unannotated), "parameter 'order' has no type: write def unannotated("),
+    "no type of a result": (lambda s: s.step(unreturned), "does not say what it returns: write -> None"),
+    "any": (lambda s: s.step(anything), "is Any, which a stream cannot carry: name its type"),
+    "a yield": (lambda s: s.step(yields), "has a yield, so it returns an iterator: write -> Iterator[Item]"),
+    "an iterator of what": (lambda s: s.step(bare), "say of what, as in Iterator[Item]"),
+    "two rows": (lambda s: s.step(two), "parameter 'item' gets no value"),
+    "no row": (lambda s: s.step(nothing), "takes no row: write def nothing(row"),
+    "rows of another step": (lambda s: s.step(of_item).topology(), "whose rows are Order, and takes Item"),
+    "numbers as keys": (lambda s: s.step(by_number), "the keys of a mapping are text in a stream"),
+    "one of two types": (lambda s: s.step(either), "choose one type"),
+    "a list of what": (lambda s: s.step(some), "say what it has, as in list[str]"),
+    "several rows at a time": (lambda s: s.step(several), "write def, or take one row"),
+    "one result of several": (lambda s: s.step(one_of_several), "write -> list[Item | None]"),
+    "a resource of an event loop": (lambda s: (resource(s, opens_later), s.step(needs_a_loop)), "write async def"),
+    "two resources of a type": (lambda s: (resource(s, opens), resource(s, opens)), "derive a class for one"),
+    "a resource of no type": (lambda s: resource(s, nothing), "does not say what it opens"),
+    "a coroutine as a filter": (lambda s: s.filter(opens_later), "is a coroutine, and is not awaited"),
+    "a filter of two": (lambda s: s.filter(lambda order, other: True), "is called with (row)"),
+    "a row or None of an iterator": (lambda s: s.step(some_or_none), "None is no row: leave these out"),
+    "a member that may be missing": (lambda s: s.step(partial_row), "may lack id"),
+    "no members": (lambda s: s.step(empty), "Empty has no fields"),
+    "a member of any type": (lambda s: s.step(holder), "field 'thread' of Holder is object"),
+    "a type that is not there": (lambda s: s.step(forward), "name 'Missing' is not defined"),
+    "two steps of one name": (lambda s: (s.step(items), s.step(items)), "two components are named 'items'"),
+    "a coroutine's option": (lambda s: s.step(items, concurrency=3), "concurrency=, and is no coroutine"),
+    "an unknown option": (lambda s: s.step(items, colour=3), "colour"),
+    "a key that is not there": (lambda s: s.key_by("name").step(items).topology(), "name"),
+    "a key that is a list": (lambda s: s.key_by("items").step(items).topology(), "group by text"),
+    "no key": (lambda s: s.key_by(), "takes at least one field"),
+    "a key of a record that is not there": (lambda s: s.to("out", key="name"), "has no member 'name'"),
+    "a state without types": (lambda s: s.key_by("id").state(untyped_state, initial=0), "does not say the type of its"),
+    "a state that begins with another type": (
+        lambda s: s.key_by("id").state(words, initial="none"),
+        "a str is not a int",
+    ),
+    "no aggregate of a member": (
+        lambda s: s.key_by("id").window(tumbling(count=2)).aggregate(Order, n=count()),
+        "Order has items, and a result of a window has id, start, end, n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_program_says_what_to_write(name: str) -> None:
+    wrong, text = WRONG[name]
+    with pytest.raises((TopologyError, TypeError)) as raised:
+        wrong(order_stream())
+    assert text in str(raised.value)
+
+
+def test_a_message_of_another_type_is_refused_by_the_spout() -> None:
+    with pytest.raises(Exception, match="leave one of them out"):
+        KafkaSpout("orders", value=Order, streams=declare("line"))
