@@ -86,7 +86,7 @@ def step_function(name: str, function: Callable[..., Any], known: Mapping[Any, R
     if origin in _ASYNC_ROWS or returned in _ASYNC_ROWS or inspect.isasyncgenfunction(_plain(function)):
         returns: Returns = "rows"
         is_async, returned = True, _element(where, returned)
-    elif origin in _ROWS or returned in _ROWS or (is_async and origin is list):
+    elif origin in _ROWS or returned in _ROWS:
         returns, returned = "rows", _element(where, returned)
         if _without_none(returned) is not returned:
             raise TopologyError(
