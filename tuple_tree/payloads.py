@@ -97,12 +97,8 @@ class ObjectCodec(LocalCodec):
         self, stream: Stream, values_of: Callable[[Any], Values], object_of: Callable[[Sequence[Any]], Any]
     ) -> None:
         super().__init__(stream)
-        self.values_of, self._object_of = values_of, object_of
-        self._are_values, self.is_row = self.is_row, _is_no_row
-
-    def row(self, values: Sequence[Any]) -> Any:
-        values = tuple(values)
-        return self._object_of(values if self._are_values(values) else super().row(values))
+        self.values_of, self.is_row = values_of, _is_no_row
+        self.row = object_of  # type: ignore[assignment, method-assign]
 
     def encode(self, rows: Any) -> bytes:
         return super().encode([*map(self.values_of, rows)])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from spout_sdk.api.row_members import is_named_tuple, members_of, plain_type, shown_type, without_none
+from spout_sdk.api.row_members import is_named_tuple, members_of, plain_type, shown_type, tuple_parts, without_none
 from spout_sdk.errors import TopologyError
 
 Convert = Callable[[Any], Any]
@@ -73,8 +73,8 @@ class FieldTypes:
             return FieldType(_scalar({type(each.value) for each in type_}, type_, where), attrgetter("value"), type_)
         if is_named_tuple(type_):
             return self._tuple([*typing.get_type_hints(type_).values()], type_._make, where)
-        if origin is tuple and arguments and arguments[-1] is not Ellipsis:
-            return self._tuple(arguments, tuple, where)
+        if parts := tuple_parts(type_):
+            return self._tuple(parts, tuple, where)
         if origin in _LISTS and arguments:
             return self._list(self.of(arguments[0], where), list if origin is collections.abc.Sequence else origin)
         if origin in (dict, collections.abc.Mapping) and arguments:

@@ -49,6 +49,8 @@ def members_of(type_: Any) -> Members:
     if is_named_tuple(type_):
         hints = typing.get_type_hints(type_)
         return Members({name: hints.get(name, Any) for name in type_._fields}, tuple, type_._make)
+    if parts := tuple_parts(type_):
+        return Members({f"_{at}": each for at, each in enumerate(parts, 1)}, _of_length(len(parts)), tuple)
     if not isinstance(type_, type):
         return Members({VALUE_FIELD: type_}, lambda row: (row,), itemgetter(0), has_members=False)
     if issubclass(type_, pydantic.BaseModel):
@@ -76,6 +78,23 @@ def _of_dataclass(type_: Any) -> Members:
 
 def is_named_tuple(type_: Any) -> bool:
     return isinstance(type_, type) and issubclass(type_, tuple) and hasattr(type_, "_fields")
+
+
+def tuple_parts(type_: Any) -> tuple[Any, ...]:
+    """The types of the parts of `tuple[A, B]`; none for another type."""
+    parts = typing.get_args(type_)
+    return parts if typing.get_origin(type_) is tuple and Ellipsis not in parts else ()
+
+
+def _of_length(length: int) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that returns the parts of a tuple; it raises `ValueError` for another number of parts."""
+
+    def parts_of(row: Any) -> tuple[Any, ...]:
+        if len(row) != length:
+            raise ValueError(f"a tuple of {len(row)} parts, and the type has {length}")
+        return tuple(row)
+
+    return parts_of
 
 
 def plain_type(type_: Any) -> Any:

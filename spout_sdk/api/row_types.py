@@ -20,8 +20,9 @@ T = TypeVar("T")
 class RowType(Generic[T]):
     """A class, as the type of the rows of a stream.
 
-    A dataclass, `NamedTuple`, `TypedDict`, `msgspec.Struct` or pydantic model has a field for each member. A row of
-    another type, such as a text, a list or a tuple, is the single field `value`.
+    A dataclass, `NamedTuple`, `TypedDict`, `msgspec.Struct` or pydantic model has a field for each member, and a tuple
+    such as `tuple[str, int]` the fields `_1` and `_2`, as in Spark. A row of another type, such as a text or a list,
+    is the single field `value`.
 
     Attributes:
         type: the class.

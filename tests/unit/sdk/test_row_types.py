@@ -65,12 +65,14 @@ NOW = datetime.datetime(2026, 11, 29, 12, tzinfo=datetime.UTC)
         7,
         0.5,
         [1, 2],
+        ("tea", 2),
     ],
     ids=lambda each: type(each).__name__,
 )
 def test_a_row_of_any_type_arrives_as_it_is(row: Any, is_local: bool) -> None:
     received: list[Any] = []
-    cls: Any = Typed if isinstance(row, dict) else list[int] if isinstance(row, list) else type(row)
+    known: dict[type, Any] = {dict: Typed, list: list[int], tuple: tuple[str, int]}
+    cls: Any = known.get(type(row), type(row))
 
     def made(order: Order) -> Any:
         return row
