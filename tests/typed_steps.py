@@ -67,6 +67,20 @@ def pair(found: tuple[Price, float]) -> Price:
     return Price(found[0].order, found[1])
 
 
+@dataclass
+class Priced:
+    item: str
+    euros: float
+
+
+def joined(item: Item, price: Price | None) -> Priced | None:
+    return None if price is None else Priced(item.name, price.euros)
+
+
+def paired(item: Item, price: Price) -> Priced:
+    return Priced(item.name, price.euros)
+
+
 def right() -> None:
     shop = TopologyBuilder("shop")
     orders = shop.spout("orders", KafkaSpout("orders", value=Order), tasks=4)
@@ -74,6 +88,9 @@ def right() -> None:
     found.step(known).shuffle().step(log, tasks=2)
     priced = found.key_by("order").step(price, tasks=3, concurrency=100).merge(found.step(prices))
     priced.key_by("order").state(total, initial=0.0).step(pair).to("totals", key="order")
+    items_by_order, prices_by_order = found.key_by("order"), priced.key_by("order")
+    items_by_order.join(prices_by_order, joined, as_of=("order", "euros")).to("joined", key=lambda row: row.item)
+    items_by_order.join_within(prices_by_order, paired, seconds=60, at="at").filter(lambda row: row.euros).to("paired")
     shop.resource(open_http)
     found.step(asked).step(several).filter(lambda euros: euros > 1.0).to("euros")
     found.step(asked).step(stored)
@@ -98,4 +115,12 @@ def wrong() -> None:
     shop.resource(several)  # type: ignore[arg-type]
     priced.step(pair)  # type: ignore[arg-type]
     priced.window(tumbling(count=2))  # type: ignore[attr-defined]
+    items_by_order, prices_by_order = found.key_by("order"), priced.key_by("order")
+    prices_by_order.join(items_by_order, joined)  # type: ignore[arg-type]
+    items_by_order.join(prices_by_order, paired)  # type: ignore[arg-type]
+    items_by_order.join(priced, joined)  # type: ignore[arg-type]
+    items_by_order.join(prices_by_order, joined).step(price)  # type: ignore[arg-type]
+    items_by_order.join_within(prices_by_order, total, seconds=1, at="at")  # type: ignore[arg-type]
+    items_by_order.join_within(prices_by_order, paired)  # type: ignore[call-arg]
+    found.join(prices_by_order, joined)  # type: ignore[attr-defined]
     shop.spout("others", found)  # type: ignore[arg-type]

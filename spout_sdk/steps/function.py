@@ -65,9 +65,9 @@ def step_function(name: str, function: Callable[..., Any], known: Mapping[Any, R
         TopologyError: if its annotations do not say what it takes and returns; the text says what to write.
     """
     where = f"step {name!r}"
-    if _is_lambda(function):
+    if is_lambda(function):
         raise TopologyError(f"{where} is a lambda, which has no types: {_WRITE.format(name=name.replace('-', '_'))}")
-    hints, parameters = _hints(where, function), _parameters(where, function)
+    hints, parameters = annotations_of(where, function), _parameters(where, function)
     row = parameters[0]
     if row.name not in hints:
         raise TopologyError(
@@ -165,7 +165,8 @@ def is_function_of_a_row(factory: Any) -> bool:
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def _is_lambda(function: Any) -> bool:
+def is_lambda(function: Any) -> bool:
+    """Whether a function is a lambda, which has no types."""
     return getattr(function, "__name__", "") == "<lambda>"
 
 
@@ -178,7 +179,12 @@ def _plain(function: Any) -> Any:
     return getattr(type(function), "__call__", function)  # noqa: B004 - the method, for its annotations
 
 
-def _hints(where: str, function: Any) -> dict[str, Any]:
+def annotations_of(where: str, function: Any) -> dict[str, Any]:
+    """The types of the parameters of a function, and of its result.
+
+    Raises:
+        TopologyError: if one cannot be read.
+    """
     try:
         return typing.get_type_hints(_plain(function))
     except Exception as error:  # NameError, and anything that the text of an annotation raises

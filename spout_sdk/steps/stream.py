@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
 from spout_sdk.api.row_types import RowType
-from spout_sdk.api.topology import Topology
 from spout_sdk.errors import TopologyError
 from spout_sdk.steps.bolt import StepBolt, step_bolt
 from spout_sdk.steps.function import filter_function, function_name, step_function
-from spout_sdk.steps.resources import Resource
+from spout_sdk.steps.join_bolt import IntervalJoin, TableJoin, TableJoinAsOf
+from spout_sdk.steps.join_function import Side, join_function, times_of
 from spout_sdk.steps.state_bolt import StateStepBolt
 from spout_sdk.steps.topic_bolt import TopicBolt
+from spout_sdk.steps.upstream import Upstream
 from spout_sdk.steps.window_bolt import WindowStepBolt
 from spout_sdk.windows.aggregate_bolt import EmitOn
 from spout_sdk.windows.aggregates import Aggregate
@@ -29,45 +30,13 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
-class Builder(Protocol):
-    """The part of `TopologyBuilder` that streams use."""
-
-    @property
-    def set_bolt(self) -> Callable[..., Any]: ...
-    def resource(self, function: Callable[[], Any]) -> None: ...
-    def tasks_of(self, component: str) -> int: ...
-
-    resources: dict[Any, Resource]
-
-    def free_name(self, name: str) -> str: ...
-    def build(self) -> Topology: ...
-
-
-class Stream(Generic[T]):
+class Stream(Upstream[T]):
     """Rows of one type, in the tasks of the component that emits them.
 
     A step that is added runs in the same tasks, without a hop through Kafka, unless `shuffle`, `key_by` or another
     number of tasks asks for one. `TopologyBuilder.spout` returns the first stream; `shop.stream("items")` finds the
     stream of a component by name.
-
-    Args:
-        components: that emit the rows.
-        row_type: the type of the rows; None if it is not known.
-
-    Attributes:
-        builder: of the topology.
     """
-
-    _grouping: Literal["local", "shuffle", "fields"] = "local"
-    _fields: tuple[str, ...] = ()
-
-    def __init__(self, builder: Builder, components: tuple[str, ...], row_type: RowType[T] | None) -> None:
-        self.builder, self._components, self._row_type = builder, components, row_type
-
-    @property
-    def name(self) -> str:
-        """The name of the component that emits it; the names of several, with commas."""
-        return ", ".join(self._components)
 
     # The first that fits counts. Behind the row, a function may have a context and resources.
     @overload
@@ -168,27 +137,18 @@ class Stream(Generic[T]):
         """
         if not fields:
             raise TypeError('key_by() takes at least one field: write key_by("order")')
-        keyed: KeyedStream[T] = KeyedStream(self.builder, self._components, self._row_type)
-        keyed._grouping, keyed._fields = "fields", fields
-        return keyed
+        return KeyedStream(self.builder, self._components, self._row_type, "fields", fields)
 
     def shuffle(self) -> Stream[T]:
         """The next step gets the rows through Kafka, spread over its tasks by their load."""
-        shuffled: Stream[T] = Stream(self.builder, self._components, self._row_type)
-        shuffled._grouping = "shuffle"
-        return shuffled
+        return Stream(self.builder, self._components, self._row_type, "shuffle")
 
     def merge(self, *others: Stream[T]) -> Stream[T]:
         """The rows of this stream and of others with the same type; call `key_by` of the result, if it is needed."""
-        if any(each._grouping == "fields" for each in (self, *others)):
+        if any(isinstance(each, KeyedStream) for each in (self, *others)):
             raise TopologyError("merge() comes before key_by(): write one.merge(other).key_by(…)")
-        merged: Stream[T] = Stream(
-            self.builder,
-            (*self._components, *(name for each in others for name in each._components)),
-            self._row_type,
-        )
-        merged._grouping = "shuffle"
-        return merged
+        components = (*self._components, *(name for each in others for name in each._components))
+        return Stream(self.builder, components, self._row_type, "shuffle")
 
     def to(
         self,
@@ -212,36 +172,6 @@ class Stream(Generic[T]):
         bolt = TopicBolt(topic, self._known_type("to"), key, codec)
         shown = re.sub(r"[^A-Za-z0-9_-]", "-", topic)[:_LONGEST_NAME]
         self._add(name or self.builder.free_name(f"to-{shown}"), bolt, tasks)
-
-    def topology(self) -> Topology:
-        """Checks the topology, and returns it: `TopologyBuilder.build`."""
-        return self.builder.build()
-
-    def _known_type(self, method: str) -> RowType[T]:
-        if self._row_type is None:
-            raise TopologyError(
-                f"the rows of {self.name} have no type, which {method}() needs: give KafkaSpout(value=...), or add a "
-                "step with a type before it"
-            )
-        return self._row_type
-
-    def _add(self, name: str, bolt: Any, tasks: int | None, **options: Any) -> None:
-        """Adds a bolt that receives the rows."""
-        own = self.builder.tasks_of(self._components[0])
-        is_local = self._grouping == "local" and tasks in (None, own) and len(self._components) == 1
-        if tasks is None:
-            tasks = own if is_local else 1
-        declarer = self.builder.set_bolt(name, bolt, tasks, **options)
-        for component in self._components:
-            self._subscribe(declarer, component, is_local=is_local)
-
-    def _subscribe(self, declarer: Any, component: str, *, is_local: bool) -> None:
-        if self._grouping == "fields":
-            declarer.fields_grouping(component, self._fields)
-        elif is_local:
-            declarer.local_or_shuffle_grouping(component)
-        else:
-            declarer.shuffle_grouping(component)
 
 
 class KeyedStream(Stream[T]):
@@ -274,6 +204,97 @@ class KeyedStream(Stream[T]):
         name = name or function_name(update)
         self._add(name, bolt, tasks, **options)
         return Stream(self.builder, (name,), bolt.row_types[DEFAULT_STREAM])
+
+    def join(
+        self,
+        other: KeyedStream[U],
+        function: Callable[[T, U | None], R | None],
+        *,
+        as_of: str | tuple[str, str] | None = None,
+        versions: int = 100,
+        expire_after: float | None = None,
+        name: str | None = None,
+        tasks: int = 1,
+        **options: Any,
+    ) -> Stream[R]:
+        """Joins each row with the latest row of another stream that has the same key, as with a table.
+
+        The latest row of the other stream is the state of its key. A row of this stream changes nothing; the function
+        may raise `FailTupleError`, so that the spout replays its message.
+
+        Args:
+            other: the table; its rows call no function.
+            function: takes a row of this stream and one of the other, None if it has none of this key yet; returns a
+                row or None.
+            as_of: a member with a time, an int or float: of the rows of the other the latest one up to the time of the
+                row of this stream is taken. A member of both, or a tuple of a member of each.
+            versions: with `as_of`: how many rows of the other are kept for each key, the latest.
+            expire_after: seconds after its last change until a key of the table is deleted; None to keep keys.
+            name: of the step; by default the function's name.
+            tasks: number of tasks.
+            options: as of `step`.
+
+        Returns:
+            The rows that the function returns.
+        """
+        name = name or function_name(function)
+        sides = self._sides(other, "join")
+        made, left = join_function(name, function, *sides, has_gaps=True), len(self._components)
+        bolt = TableJoin(made, left, expire_after)
+        if as_of is not None:
+            times = times_of(f"join {name!r}", as_of, *sides)
+            bolt = TableJoinAsOf(made, left, expire_after, times, versions)
+        self._add(name, bolt, tasks, other, **options)
+        return Stream(self.builder, (name,), made.gives)
+
+    def join_within(
+        self,
+        other: KeyedStream[U],
+        function: Callable[[T, U], R | None],
+        *,
+        seconds: float,
+        at: str | tuple[str, str],
+        keep: float = 3_600.0,
+        name: str | None = None,
+        tasks: int = 1,
+        **options: Any,
+    ) -> Stream[R]:
+        """Joins each row with the rows of another stream that have the same key, and nearly the same time.
+
+        The rows of both are kept in a state. The function is called with a pair when its second row comes, whichever
+        that is; when that row is replayed, it is called again.
+
+        Args:
+            other: the other stream.
+            function: takes a row of this stream and one of the other; returns a row, or None for no row.
+            seconds: by which the times may differ at most, either way.
+            at: the member with the time in milliseconds, an int: of both, or a tuple of a member of each.
+            keep: seconds for which rows are kept beyond that: longer than it may take until a message that fails is
+                replayed, and than the topology may stop. A key is deleted when it has not changed for this time.
+            name: of the step; by default the function's name.
+            tasks: number of tasks.
+            options: as of `step`.
+
+        Returns:
+            The rows that the function returns.
+        """
+        name = name or function_name(function)
+        sides = self._sides(other, "join_within")
+        made = join_function(name, function, *sides, has_gaps=False)
+        times = times_of(f"join {name!r}", at, *sides)
+        bolt = IntervalJoin(made, len(self._components), times, seconds, keep)
+        self._add(name, bolt, tasks, other, **options)
+        return Stream(self.builder, (name,), made.gives)
+
+    def _sides(self, other: KeyedStream[Any], method: str) -> tuple[Side, Side]:
+        if not isinstance(other, KeyedStream):
+            raise TopologyError(f"{method}() takes a stream with a key: write {method}(other.key_by(…), function)")
+        if shared := {*self._components} & {*other._components}:
+            raise TopologyError(
+                f"{method}() of {shared.pop()!r} with itself: its rows would be those of both sides. Add a step before "
+                "one side, with a name of its own"
+            )
+        return Side(self.name, self._known_type(method)), Side(other.name, other._known_type(method))
 
     def window(self, spec: WindowSpec) -> WindowedStream[T]:
         """Windows of the rows of each key.

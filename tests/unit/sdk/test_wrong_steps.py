@@ -132,6 +132,31 @@ def words(number: int, order: Order) -> int:
     return number
 
 
+def joins(stream: Stream[Order], function: Any, by: str = "order", **options: Any) -> Any:
+    """Joins orders with their items."""
+    return stream.key_by("id").join(stream.step(items).key_by(by), function, **options)
+
+
+def needs_an_item(order: Order, item: Item) -> Order:
+    return order
+
+
+def of_two_orders(order: Order, other: Order | None) -> Order:
+    return order
+
+
+def joined(order: Order, item: Item | None) -> Order | None:
+    return order
+
+
+def joined_rows(order: Order, item: Item | None) -> Iterator[Order]:
+    yield order
+
+
+def untyped_join(order, item: Item | None) -> Order:  # type: ignore[no-untyped-def]
+    return ORDERS[0]
+
+
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a lambda": (lambda_step, "is a lambda, which has no types: write def"),
     "no type of a parameter": (lambda s: s.step(unannotated), "parameter 'order' has no type: write def unannotated("),
@@ -169,6 +194,23 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda s: s.key_by("id").state(words, initial="none"),
         "a str is not a int",
     ),
+    "a table without a row": (lambda s: joins(s, needs_an_item), "other: Item | None) -> Joined | None; raise Fail"),
+    "a join of other rows": (
+        lambda s: joins(s, of_two_orders),
+        "takes Order as 'other', and the rows of 'items' are Item: write def of_two_orders(row: Order, other: Item",
+    ),
+    "a join as a lambda": (lambda s: joins(s, lambda order, item: order), "which has no types: write def"),
+    "a join without types": (lambda s: joins(s, untyped_join), "has no type of 'order': write def untyped_join("),
+    "a join of one row": (lambda s: joins(s, of_item), "is called with (row, other)"),
+    "several rows of a join": (lambda s: joins(s, joined_rows), "add a step behind it"),
+    "a join without a key": (lambda s: s.key_by("id").join(s.step(items), joined), "write join(other.key_by("),
+    "a join with itself": (lambda s: s.key_by("id").join(s.key_by("id"), joined), "Add a step before one side"),
+    "a join by several keys": (
+        lambda s: s.key_by("id").join(s.step(items).key_by("order", "name"), joined).topology(),
+        "its keys differ",
+    ),
+    "a time that is not there": (lambda s: joins(s, joined, as_of="at"), "Order, the rows of 'orders', has no member"),
+    "a time that is text": (lambda s: joins(s, joined, as_of=("id", "order")), "which is no time: write an int"),
     "no aggregate of a member": (
         lambda s: s.key_by("id").window(tumbling(count=2)).aggregate(Order, n=count()),
         "Order has items, and a result of a window has id, start, end, n",
