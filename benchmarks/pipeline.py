@@ -33,19 +33,9 @@ from benchmarks.harness import Plan
 from benchmarks.peers.arguments import COUNTRIES
 from benchmarks.processes import running_topology
 from benchmarks.topics import Topics
-from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    BasicBolt,
-    BasicCollector,
-    KafkaBolt,
-    KafkaSpout,
-    Topology,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
+from spout_sdk import BasicBolt, BasicCollector, KafkaBolt, KafkaSpout, Topology, TopologyBuilder, Tuple, declare
 from spout_sdk.api.topology import Factory
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee
 
 PIPELINE: Final = "benchmarks.pipeline:pipeline"

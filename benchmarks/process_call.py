@@ -21,7 +21,8 @@ from benchmarks.harness import Benchmark, BenchmarkError, Plan, Spread
 from benchmarks.latency import quantiles
 from benchmarks.processes import running_topology
 from benchmarks.topics import Topics, broker
-from spout_sdk import BasicBolt, BasicCollector, Client, KafkaSpout, Topology, TopologyBuilder, Tuple, load_topology
+from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, Topology, TopologyBuilder, Tuple, load_topology
+from spout_sdk.client import Client
 from tuple_tree.manifest import Guarantee
 
 _NAME: Final = "process-call"

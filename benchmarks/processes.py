@@ -18,7 +18,8 @@ import psutil
 from acker_cli.processes.acker_pool import AckerPool
 from benchmarks.harness import BenchmarkError, wait
 from benchmarks.topics import Topics
-from spout_sdk import TopologyRunner, load_topology
+from spout_sdk import load_topology
+from spout_sdk.runtime import TopologyRunner
 
 _STOP_SECONDS: Final = 30.0
 _READY_SECONDS: Final = 120.0

@@ -22,7 +22,8 @@ from benchmarks import harness
 from benchmarks.harness import Benchmark, BenchmarkError
 from benchmarks.processes import resident_bytes
 from benchmarks.topics import Record, Topics, broker
-from spout_sdk import KafkaSpout, StatefulBolt, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk import KafkaSpout, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk.state import StatefulBolt
 from spout_sdk.state.restore import Restorer
 from tuple_tree.names import state_topic
 from tuple_tree.routing import fields_task

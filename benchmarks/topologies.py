@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 from acker_cli.demo import text
 from benchmarks import harness
 from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
     BasicBolt,
     BasicCollector,
     BatchBolt,
@@ -30,8 +28,6 @@ from spout_sdk import (
     OutputCollector,
     Spout,
     SpoutCollector,
-    StateCollector,
-    StatefulBolt,
     TaskContext,
     Topology,
     TopologyBuilder,
@@ -39,6 +35,8 @@ from spout_sdk import (
     declare,
 )
 from spout_sdk.api.topology import Factory
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
+from spout_sdk.state import StateCollector, StatefulBolt
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS
 
 WORD_COUNT: Final = "benchmarks.topologies:word_count"

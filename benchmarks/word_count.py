@@ -26,7 +26,7 @@ from benchmarks.setup import FRAMEWORKS, PEERS, require_storm, storm_program
 from benchmarks.setup import WORD_COUNT as STORM_WORD_COUNT
 from benchmarks.topics import Topics
 from benchmarks.topologies import LINES, TASKS, WORD_COUNT, Plan, counts_of_tasks, lines, plain_count
-from spout_sdk import LatencyHistogram
+from spout_sdk.statistics import LatencyHistogram
 
 KAFKA_PENDING: Final = 10_000  # open trees of a task of a `KafkaSpout`: the default of a topology
 _STORM_STOP_SECONDS: Final = 60.0

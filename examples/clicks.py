@@ -27,7 +27,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spout_sdk import (
-    AggregateBolt,
     AsyncBolt,
     AsyncCollector,
     BasicBolt,
@@ -39,11 +38,9 @@ from spout_sdk import (
     Topology,
     TopologyBuilder,
     Tuple,
-    count,
     declare,
-    total,
-    tumbling,
 )
+from spout_sdk.windows import AggregateBolt, count, total, tumbling
 
 CLICKS: Final = "clicks"
 RESULTS: Final = "clicks-per-minute"
@@ -211,7 +208,7 @@ def main() -> int:
     from acker_cli.processes.acker_pool import AckerPool
     from kafka_clients.catalogue import Catalogue
     from local_kafka import LocalKafka
-    from spout_sdk import TopologyRunner
+    from spout_sdk.runtime import TopologyRunner
 
     def deployments() -> Iterator[TopologyRunner]:
         for number in range(2):

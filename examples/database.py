@@ -17,12 +17,12 @@ from spout_sdk import (
     BatchBolt,
     KafkaSpout,
     OutputCollector,
-    Record,
     TaskContext,
     TopologyBuilder,
     Tuple,
     declare,
 )
+from spout_sdk.kafka_spout import Record
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS entries (id text PRIMARY KEY, account text NOT NULL, cents bigint NOT NULL);

@@ -24,10 +24,10 @@ from spout_sdk import (
     TaskContext,
     Topology,
     TopologyBuilder,
-    TopologyRunner,
     Tuple,
     declare,
 )
+from spout_sdk.runtime import TopologyRunner
 from tuple_tree.payloads import decode_tuples, payload_codec
 
 GUARANTEE = "BILLS_GUARANTEE"

@@ -25,7 +25,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples.word_count import LINES, Count, Split
-from spout_sdk import KafkaSpout, Record, RetryPolicy, TopologyBuilder, declare
+from spout_sdk import KafkaSpout, RetryPolicy, TopologyBuilder, declare
+from spout_sdk.kafka_spout import Record
 
 TOPIC: Final = "kafka-spout-word-count.text"
 MESSAGES: Final = 3_000

@@ -16,19 +16,18 @@ from spout_sdk import (
     BasicCollector,
     BatchBolt,
     Bolt,
-    EmitInfo,
     Failure,
     OutputCollector,
     Spout,
     SpoutCollector,
     TaskContext,
-    TaskHook,
-    TaskId,
     Topology,
     TopologyBuilder,
     Tuple,
     declare,
 )
+from spout_sdk.groupings import TaskId
+from spout_sdk.hooks import EmitInfo, TaskHook
 
 ORDERS = 2_000
 LARGE = 900

@@ -116,7 +116,7 @@ def main() -> int:
     from acker_cli.processes.acker_pool import AckerPool
     from kafka_clients.catalogue import Catalogue
     from local_kafka import LocalKafka
-    from spout_sdk import TopologyRunner
+    from spout_sdk.runtime import TopologyRunner
 
     with ExitStack() as cleaning:
         broker = cleaning.enter_context(LocalKafka())

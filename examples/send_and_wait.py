@@ -23,18 +23,10 @@ from typing import Any, Final
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spout_sdk import (
-    BasicBolt,
-    BasicCollector,
-    Client,
-    DeadLetterError,
-    InvalidMessageError,
-    KafkaSpout,
-    Record,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
+from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, TopologyBuilder, Tuple, declare
+from spout_sdk.client import Client
+from spout_sdk.errors import DeadLetterError, InvalidMessageError
+from spout_sdk.kafka_spout import Record
 
 TOPIC: Final = "prices.orders"
 ORDERS: Final = 1_000

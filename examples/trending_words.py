@@ -3,7 +3,8 @@
 from collections import Counter
 
 from examples.word_count import Lines, Split
-from spout_sdk import TopologyBuilder, Window, WindowedBolt, declare, sliding
+from spout_sdk import TopologyBuilder, declare
+from spout_sdk.windows import Window, WindowedBolt, sliding
 
 
 class Trending(WindowedBolt):

@@ -39,7 +39,7 @@ from tuple_tree.positions import (
     topic_key,
     words_of_roots,
 )
-from tuple_tree.streams import Stream, source_stream
+from tuple_tree.streams import StreamDeclaration, source_stream
 
 FIELD: Final = "_field_"
 """Stands before the name of a field, which may be called like a column of Kafka's."""
@@ -126,7 +126,7 @@ def deliver(
     spout: SpoutManifest,
     roots: SourceRoots,
     has_fields: bool,
-    decoded_as: Stream | None,
+    decoded_as: StreamDeclaration | None,
     send: Send,
     batches: Iterable[Any],
     largest: int = LARGEST,
@@ -147,7 +147,12 @@ class _DeliverTask:
     """One attempt of a task."""
 
     def __init__(
-        self, manifest: Manifest, spout: SpoutManifest, roots: SourceRoots, has_fields: bool, decoded_as: Stream | None
+        self,
+        manifest: Manifest,
+        spout: SpoutManifest,
+        roots: SourceRoots,
+        has_fields: bool,
+        decoded_as: StreamDeclaration | None,
     ) -> None:
         self._topology = manifest.topology
         self._by = f"{spout.name}/0"
@@ -207,7 +212,7 @@ class SpoutBatch:
         spout: SpoutManifest,
         records: DataFrame,
         fields: Mapping[str, Column] | None,
-        decoded_as: Stream | None,
+        decoded_as: StreamDeclaration | None,
         kafka: Mapping[str, Any],
         topic_id: str,
     ) -> None:
@@ -242,12 +247,12 @@ class SpoutBatch:
         return together(run_tasks(rows, self._deliver, name))
 
 
-def landed_as(stream: Stream) -> Stream | None:
+def landed_as(stream: StreamDeclaration) -> StreamDeclaration | None:
     """The stream with whose codec rows land; None if the value of a message is the only field."""
     return stream if source_stream(stream) is not None else None
 
 
-def only_stream(spout: SpoutManifest) -> Stream:
+def only_stream(spout: SpoutManifest) -> StreamDeclaration:
     if len(spout.streams) != 1:
         raise ComponentRefusedError(
             f"spout {spout.name!r} has {len(spout.streams)} streams: a Spark spout emits exactly one, so declare a "

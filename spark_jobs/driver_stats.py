@@ -98,7 +98,7 @@ class Tally:
             self._knows_acked &= result.acked is not None
 
     def stats(self) -> dict[str, Any]:
-        """The known counts in the form of `spout_sdk.Stats`; `failed` counts rows of the result."""
+        """The known counts in the form of `spout_sdk.statistics.Stats`; `failed` counts rows of the result."""
         with self._lock:
             totals = dict(self._totals)
             if not self._knows_acked:

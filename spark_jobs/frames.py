@@ -11,7 +11,7 @@ from spark_jobs.errors import ComponentRefusedError
 from tuple_tree.arrow_packs import PackCodec
 from tuple_tree.errors import WireError
 from tuple_tree.payloads import payload_codec
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 ColumnType = tuple[Any, spark.DataType]
 """A type of Arrow, and the type of Spark for it."""
@@ -66,11 +66,11 @@ def column_type(avro: Any) -> ColumnType:
     raise ComponentRefusedError(f"Avro type {avro!r} has no type in Spark: declare one type, with null if need be")
 
 
-def arrow_schema(stream: Stream) -> Any:
+def arrow_schema(stream: StreamDeclaration) -> Any:
     return pa.schema([(field.name, column_type(field.type)[0]) for field in stream.fields])
 
 
-def spark_fields(stream: Stream) -> dict[str, spark.DataType]:
+def spark_fields(stream: StreamDeclaration) -> dict[str, spark.DataType]:
     return {field.name: column_type(field.type)[1] for field in stream.fields}
 
 
@@ -85,7 +85,7 @@ class FrameCodec:
     `packs` has the stream's columns as in a pack, also of a stream with one tuple a record.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamDeclaration) -> None:
         self.stream = stream
         self.schema = arrow_schema(stream)
         self.packs = PackCodec(stream)

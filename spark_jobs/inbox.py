@@ -33,7 +33,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.ids import ID_BYTES, NO_IDS, IdColumn
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 _ROWS: Final = 10_000
 """Rows that are passed to Spark together, about."""
@@ -107,7 +107,7 @@ def records_of(batch: Any) -> Iterator[RecordIn]:
         yield RecordIn(key, value, partition, offset, own)
 
 
-def received(manifest: Manifest, bolt: BoltManifest) -> dict[str, Stream]:
+def received(manifest: Manifest, bolt: BoltManifest) -> dict[str, StreamDeclaration]:
     """The streams that a bolt receives, by component/stream."""
     return {f"{each.source}/{each.stream}": manifest.stream(each.source, each.stream) for each in bolt.subscriptions}
 

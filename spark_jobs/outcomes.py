@@ -268,7 +268,7 @@ class Outcomes:
             return self._table.emitted_to if is_known else None
 
     def stats(self) -> dict[str, Any]:
-        """Counts the outcomes of trees up to now, in the form of `spout_sdk.Stats`; lost trees have failed.
+        """Counts the outcomes of trees up to now, in the form of `spout_sdk.statistics.Stats`; lost trees have failed.
 
         Complete latencies are from just before a message was written to when its ack was read.
         """

@@ -25,7 +25,7 @@ from tuple_tree.manifest import Manifest
 from tuple_tree.names import tuples_topic
 from tuple_tree.packs import MAX_ROWS, packs
 from tuple_tree.routing import Chooser, chooser, grouping_key
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 LARGEST: Final = 950_000
 """Bytes of a record that Kafka takes unless set otherwise, with room for its headers."""
@@ -109,7 +109,7 @@ class Packing:
 class _StreamOut:
     """A stream on its way out of one attempt, with the inboxes of its receivers."""
 
-    def __init__(self, packing: Packing, stream: Stream) -> None:
+    def __init__(self, packing: Packing, stream: StreamDeclaration) -> None:
         self.packing = packing
         self.codec = FrameCodec(stream)
         self.source = f"{packing.component.name}/{stream.name}".encode()

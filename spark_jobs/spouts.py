@@ -46,7 +46,7 @@ from tuple_tree.components import SpoutManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import component_group, notices_topic
 from tuple_tree.positions import MAX_ATTEMPTS
-from tuple_tree.streams import SourceCodec, Stream, source_stream
+from tuple_tree.streams import SourceCodec, StreamDeclaration, source_stream
 
 logger = get_logger("spark_jobs.spout")
 
@@ -274,7 +274,7 @@ def replay_topic(topology: str, spout: str) -> str:
     return f"{topology}.replay.{spout}"
 
 
-def land(topic: str, stream: Stream, send: Send, batches: Iterable[Any]) -> None:
+def land(topic: str, stream: StreamDeclaration, send: Send, batches: Iterable[Any]) -> None:
     """Sends rows as messages of a topic; a row that cannot be encoded has no value, and so is a dead letter."""
     codec = FrameCodec(stream)
     for batch in batches:

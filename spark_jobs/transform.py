@@ -22,7 +22,7 @@ from spark_jobs.errors import SparkJobError, TransformRefusedError
 from spark_jobs.frames import spark_fields
 from tuple_tree.anchors import RootColumns
 from tuple_tree.ids import ID_BYTES, pack_ids, unpack_ids
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 Transform = Callable[[DataFrame], DataFrame]
 Sink = Callable[[DataFrame, int], object]
@@ -126,7 +126,7 @@ def without_state(component: str, rows: DataFrame) -> Iterator[None]:
                 setattr(kind, name, own)
 
 
-def check_result(result: Any, component: str, streams: Mapping[str, Stream]) -> None:
+def check_result(result: Any, component: str, streams: Mapping[str, StreamDeclaration]) -> None:
     """Checks that what `transform` returned can be emitted."""
     where = f"transform of {component!r}"
     if not isinstance(result, DataFrame):
@@ -154,7 +154,7 @@ def check_result(result: Any, component: str, streams: Mapping[str, Stream]) -> 
         check_fields(schema, stream, where)
 
 
-def check_fields(schema: StructType, stream: Stream, where: str) -> None:
+def check_fields(schema: StructType, stream: StreamDeclaration, where: str) -> None:
     """Checks that a DataFrame has the fields of a stream."""
     for name, wanted in spark_fields(stream).items():
         field = f"field {name!r} of stream {stream.name!r}"
@@ -170,7 +170,7 @@ def check_fields(schema: StructType, stream: Stream, where: str) -> None:
             )
 
 
-def stream_columns(rows: DataFrame, stream: Stream, where: str) -> DataFrame:
+def stream_columns(rows: DataFrame, stream: StreamDeclaration, where: str) -> DataFrame:
     """The fields of a stream, with its types, of a DataFrame that is checked to have them."""
     check_fields(rows.schema, stream, where)
     kinds = spark_fields(stream).items()

@@ -1,5 +1,7 @@
 """Errors of the SDK.
 
+    from spout_sdk.errors import TopologyError
+
 SpoutSdkError                the `AckerError` of `kafka_clients`
 ├── TopologyError            an invalid topology, or a reference that cannot be imported
 ├── EmitError                values, a stream or an anchor that cannot be emitted
@@ -21,20 +23,48 @@ SpoutSdkError                the `AckerError` of `kafka_clients`
 │   └── ClientClosedError        the client has ended, and the message may still be processed
 ├── ProcessError             a process of a component could not be started
 └── BrokerError, UnsupportedVersionError and their subclasses: see `kafka_clients.errors`
+
+Import the two that steps and bolts raise most, `FailTupleError` and `RetryTupleError`, from `spout_sdk`.
 """
 
 from collections.abc import Sequence
 
-from kafka_clients.errors import AccessError as AccessError
-from kafka_clients.errors import AckerError
-from kafka_clients.errors import BrokerError as BrokerError
-from kafka_clients.errors import BrokerUnreachableError as BrokerUnreachableError
-from kafka_clients.errors import DeliveryError as DeliveryError
-from kafka_clients.errors import TopicsError as TopicsError
+from kafka_clients.errors import (
+    AccessError,
+    AckerError,
+    BrokerError,
+    BrokerUnreachableError,
+    DeliveryError,
+    TopicsError,
+)
 from kafka_clients.errors import UnsupportedVersionError as UnsupportedVersionError
 from kafka_clients.errors import is_refused as is_refused
 from spout_sdk.outcome import MessageOutcome
 from tuple_tree.errors import describe
+
+__all__ = [
+    "AccessError",
+    "BrokerError",
+    "BrokerUnreachableError",
+    "ClientClosedError",
+    "ClientError",
+    "ComponentError",
+    "DeadLetterError",
+    "DeliveryError",
+    "EmitError",
+    "InvalidMessageError",
+    "NotDeliveredError",
+    "OpenInputsError",
+    "OutcomePendingError",
+    "ProcessError",
+    "SpoutSdkError",
+    "StateError",
+    "TooManyCallsError",
+    "TooManyFailuresError",
+    "TopicsError",
+    "TopologyError",
+    "TupleAlreadyDoneError",
+]
 
 SpoutSdkError = AckerError
 """Base of all errors raised by `spout_sdk`."""

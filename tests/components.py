@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
     AsyncBolt,
     AsyncCollector,
     BasicBolt,
@@ -14,14 +12,15 @@ from spout_sdk import (
     Bolt,
     OutputCollector,
     Spout,
-    Stream,
+    StreamDeclaration,
     TaskContext,
     Tuple,
     declare,
 )
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
 
 
-def source(*streams: Stream) -> type[Spout]:
+def source(*streams: StreamDeclaration) -> type[Spout]:
     """A spout that emits nothing: a test, or the testing kit, emits in its place."""
 
     class Source(Spout):
@@ -32,7 +31,7 @@ def source(*streams: Stream) -> type[Spout]:
     return Source
 
 
-def passing(*streams: Stream) -> type[BasicBolt]:
+def passing(*streams: StreamDeclaration) -> type[BasicBolt]:
     """A bolt that emits each tuple as it is."""
 
     class Pass(BasicBolt):
@@ -89,7 +88,7 @@ class Kinds(NamedTuple):
     coroutines: type[AsyncBolt]
 
 
-def kinds(emits: Callable[[Sequence[Any], TaskContext], Emits], *streams_: Stream) -> Kinds:
+def kinds(emits: Callable[[Sequence[Any], TaskContext], Emits], *streams_: StreamDeclaration) -> Kinds:
     """A bolt of each kind that emits what a function returns, or yields, for the values of an input."""
 
     class Basic(BasicBolt):

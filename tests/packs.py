@@ -10,7 +10,7 @@ from tuple_tree.anchors import ANCHOR_COUNTS_HEADER, ANCHORS_HEADER, AnchorColum
 from tuple_tree.edges import edge
 from tuple_tree.ids import ID_MASK
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
-from tuple_tree.streams import Stream, Values
+from tuple_tree.streams import StreamDeclaration, Values
 
 _GAMMA = 0x9E3779B97F4A7C15
 
@@ -35,18 +35,20 @@ class HasTuples(Protocol):
     def headers(self) -> Any: ...
 
 
-def packed(stream: Stream, *tuples: Sequence[Any]) -> bytes:
+def packed(stream: StreamDeclaration, *tuples: Sequence[Any]) -> bytes:
     """The payload of a record with these tuples."""
     return encode_tuples(payload_codec(stream), tuples)
 
 
-def tuples_of(payload: bytes, headers: Iterable[tuple[str, Any]], stream: Stream) -> list[tuple[Values, Edges]]:
+def tuples_of(
+    payload: bytes, headers: Iterable[tuple[str, Any]], stream: StreamDeclaration
+) -> list[tuple[Values, Edges]]:
     """Values and edges of the tuples of a record."""
     rows = decode_tuples(payload_codec(stream), payload)
     return list(zip(rows, edges_in(headers, len(rows)), strict=True))
 
 
-def tuples_in(records: Iterable[HasTuples], stream: Stream) -> Iterator[TupleRead]:
+def tuples_in(records: Iterable[HasTuples], stream: StreamDeclaration) -> Iterator[TupleRead]:
     """The tuples of records of one stream."""
     for record in records:
         for index, (values, edges) in enumerate(tuples_of(record.value(), record.headers() or (), stream)):

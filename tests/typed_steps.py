@@ -6,7 +6,8 @@ An ignored error that mypy does not find is an error of its own (`warn_unused_ig
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from spout_sdk import KafkaSpout, StepContext, TopologyBuilder, count, tumbling
+from spout_sdk import KafkaSpout, StepContext, TopologyBuilder
+from spout_sdk.windows import count, tumbling
 from tests.unit.sdk.shop import Item, Order, items
 
 

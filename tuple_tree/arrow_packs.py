@@ -14,7 +14,7 @@ import pyarrow as pa
 from tuple_tree.errors import WireError
 from tuple_tree.fields import INFINITE, NAIVE, Column, all_fit, read_avro_body
 from tuple_tree.packs import MAX_ROWS
-from tuple_tree.streams import Stream, Values
+from tuple_tree.streams import StreamDeclaration, Values
 
 _TYPES: Final = {
     str(type_): type_
@@ -108,7 +108,7 @@ class PackCodec:
 
     max_rows = MAX_ROWS
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamDeclaration) -> None:
         self._columns = [ArrowColumn(name, type_) for name, type_ in stream.field_types.items()]
         self._fields = [column.field for column in self._columns]
         # Whether `encode` takes the values of a tuple as they are; quicker than `row`, which names the error.

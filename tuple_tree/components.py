@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from tuple_tree.streams import Field as StreamField
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 DEFAULT_TIMEOUT_MS: Final = 30_000
 Grouping = Literal[
@@ -69,7 +69,7 @@ class SpoutManifest(Frozen):
     kind: Literal["spout"] = "spout"
     name: str
     tasks: int = Field(default=1, ge=1)
-    streams: tuple[Stream, ...] = ()
+    streams: tuple[StreamDeclaration, ...] = ()
     timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1)
     max_pending: int = Field(default=10_000, ge=1)
     external: bool = False
@@ -101,7 +101,7 @@ class StateManifest(Frozen):
             `{topology}.results.{bolt}`. None: a value is that of its key alone.
     """
 
-    value: Stream
+    value: StreamDeclaration
     is_single: bool = False
     key: tuple[StreamField, ...]
     expire_after_ms: int | None = Field(default=None, ge=1)
@@ -136,7 +136,7 @@ class BoltManifest(Frozen):
     kind: Literal["bolt"] = "bolt"
     name: str
     tasks: int = Field(default=1, ge=1)
-    streams: tuple[Stream, ...] = ()
+    streams: tuple[StreamDeclaration, ...] = ()
     subscriptions: tuple[Subscription, ...]
     external: bool = False
     state: StateManifest | None = None

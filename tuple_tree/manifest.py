@@ -21,7 +21,7 @@ from tuple_tree.components import (
 )
 from tuple_tree.errors import ManifestError
 from tuple_tree.names import check_name
-from tuple_tree.streams import Stream, explain
+from tuple_tree.streams import StreamDeclaration, explain
 
 DEFAULT_ACK_PARTITIONS: Final = 8
 _RESETS_A_TIMEOUT: Final = 3
@@ -272,7 +272,7 @@ class Manifest(Frozen):
             raise ValueError(f"component {name!r} of topology {self.topology!r} is not a spout")
         return component
 
-    def stream(self, component: str, stream: str) -> Stream:
+    def stream(self, component: str, stream: str) -> StreamDeclaration:
         """A stream of a component.
 
         Raises `ValueError` if the component or the stream is unknown, naming the known ones.

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from tuple_tree.components import OutcomesCodec
 from tuple_tree.manifest import Manifest
-from tuple_tree.streams import Stream, declare
+from tuple_tree.streams import StreamDeclaration, declare
 
 Outcome = Literal["acked", "dead-letter", "skipped"]
 """The ways in which a message ends.
@@ -52,7 +52,7 @@ class OutcomeRecord(NamedTuple):
     failure: str = ""
 
 
-def outcome_stream(codec: OutcomesCodec = "json") -> Stream:
+def outcome_stream(codec: OutcomesCodec = "json") -> StreamDeclaration:
     """The stream with whose codec outcomes are written; a `KafkaSpout` with this stream reads them.
 
     Its fields are those of `OutcomeRecord`.

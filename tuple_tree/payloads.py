@@ -15,7 +15,7 @@ from tuple_tree.errors import WireError
 from tuple_tree.fields import Column, all_fit, avro_body, plain, read_avro_body
 from tuple_tree.packs import MAX_ROWS
 from tuple_tree.state_fields import quick_writer
-from tuple_tree.streams import Stream, Values
+from tuple_tree.streams import StreamDeclaration, Values
 
 if TYPE_CHECKING:
     from tuple_tree.arrow_packs import PackCodec
@@ -28,7 +28,7 @@ class _SingleCodec(ABC):
 
     max_rows = 1
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamDeclaration) -> None:
         self._names = stream.field_names
         self._columns = [Column(name, type_) for name, type_ in stream.field_types.items()]
 
@@ -61,7 +61,7 @@ class LocalCodec:
 
     max_rows = MAX_ROWS
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamDeclaration) -> None:
         self._codec = payload_codec(stream)
         columns = [Column(name, type_) for name, type_ in stream.field_types.items()]
         self.is_row = all_fit(columns, by_class=True)
@@ -94,7 +94,7 @@ class ObjectCodec(LocalCodec):
     """
 
     def __init__(
-        self, stream: Stream, values_of: Callable[[Any], Values], object_of: Callable[[Sequence[Any]], Any]
+        self, stream: StreamDeclaration, values_of: Callable[[Any], Values], object_of: Callable[[Sequence[Any]], Any]
     ) -> None:
         super().__init__(stream)
         self.values_of, self.is_row = values_of, _is_no_row
@@ -112,7 +112,7 @@ PayloadCodec = Union["PackCodec", _SingleCodec]  # turns rows into the payload o
 
 
 class _AvroCodec(_SingleCodec):
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamDeclaration) -> None:
         super().__init__(stream)
         self._schema = fastavro.parse_schema(stream.avro_schema())
         self._fit = all_fit(self._columns)
@@ -130,7 +130,7 @@ class _AvroCodec(_SingleCodec):
 
 
 class _JsonCodec(_SingleCodec):
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamDeclaration) -> None:
         super().__init__(stream)
         self._quick = quick_writer(stream.fields, is_single=False, is_ascii=True)
         self._floats = [field.name for field in stream.fields if field.type in ("double", "float")]
@@ -176,14 +176,14 @@ class _BytesCodec(_SingleCodec):
         return (payload,)
 
 
-_SINGLE_CODECS: Final[dict[str, Callable[[Stream], _SingleCodec]]] = {
+_SINGLE_CODECS: Final[dict[str, Callable[[StreamDeclaration], _SingleCodec]]] = {
     "avro": _AvroCodec,
     "json": _JsonCodec,
     "bytes": _BytesCodec,
 }
 
 
-def payload_codec(stream: Stream) -> PayloadCodec:
+def payload_codec(stream: StreamDeclaration) -> PayloadCodec:
     if stream.codec == "arrow":
         # Arrow takes 35 MB of memory, which a process without such a stream does not need.
         from tuple_tree.arrow_packs import PackCodec

@@ -16,7 +16,7 @@ from tuple_tree.routing import SEPARATOR, fields_task, grouping_key
 from tuple_tree.state_fields import JSON, ValueField, quick_writer, type_name
 from tuple_tree.state_fields import as_text as as_text
 from tuple_tree.state_zeros import zero_of
-from tuple_tree.streams import Field, Stream, Values, explain
+from tuple_tree.streams import Field, StreamDeclaration, Values, explain
 
 SYSTEM_PREFIX: Final = b"\xff\x00acker.state/"
 """The beginning of the keys of records of the SDK, which no key of a state has."""
@@ -112,7 +112,7 @@ class ValueCodec:
 
     """
 
-    def __init__(self, stream: Stream, *, is_single: bool = False) -> None:
+    def __init__(self, stream: StreamDeclaration, *, is_single: bool = False) -> None:
         self.names = stream.field_names
         self.is_single = is_single
         self._types = stream.field_types
@@ -189,7 +189,7 @@ class _About(BaseModel):
     topology: str
     bolt: str
     key: tuple[Field, ...]
-    value: Stream
+    value: StreamDeclaration
     is_single: bool
     sources: dict[str, dict[str, str]] = {}
     spouts: tuple[str, ...] = ()
@@ -209,7 +209,7 @@ class About:
     topology: str
     bolt: str
     key: tuple[Field, ...]
-    value: Stream
+    value: StreamDeclaration
     is_single: bool
     sources: Mapping[str, Mapping[str, str]]
     spouts: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ class Field(BaseModel):
     type: Any = "string"
 
 
-class Stream(BaseModel):
+class StreamDeclaration(BaseModel):
     """A stream that a component emits.
 
     Attributes:
@@ -62,7 +62,7 @@ class Stream(BaseModel):
     direct: bool = False
 
     @model_validator(mode="after")
-    def _check(self) -> "Stream":
+    def _check(self) -> "StreamDeclaration":
         check_name("stream", self.name)
         names = self.field_names
         if not names:
@@ -114,15 +114,15 @@ class Stream(BaseModel):
         }
 
 
-Streams = Stream | Sequence[Stream]
+Streams = StreamDeclaration | Sequence[StreamDeclaration]
 """The streams of a component: one, or several in a list or a tuple."""
 
 
-def as_streams(streams: Streams) -> tuple[Stream, ...]:
-    return (streams,) if isinstance(streams, Stream) else tuple(streams)
+def as_streams(streams: Streams) -> tuple[StreamDeclaration, ...]:
+    return (streams,) if isinstance(streams, StreamDeclaration) else tuple(streams)
 
 
-def source_stream(stream: Stream, codec: SourceCodec | None = None) -> Stream | None:
+def source_stream(stream: StreamDeclaration, codec: SourceCodec | None = None) -> StreamDeclaration | None:
     """The stream with whose codec the messages of a source are decoded, whatever codec their tuples have.
 
     None if its only field, text or bytes, is the value of the message. Without `codec` it is that of the stream, or
@@ -164,7 +164,7 @@ def _spelled_out(avro_type: Any, named: Mapping[str, Any], seen: set[str]) -> An
 
 def declare(
     fields: Mapping[str, Any] | Sequence[str], name: str = DEFAULT_STREAM, codec: str = "arrow", *, direct: bool = False
-) -> Stream:
+) -> StreamDeclaration:
     """Declares a stream.
 
     A field may use the name of a type that an earlier field defines. Scalars of numpy count as Python's. Emitting a
@@ -190,7 +190,7 @@ def declare(
         pairs = [(field, bytes if codec == "bytes" else str) for field in fields]
     declared = tuple(Field(name=field, type=_avro_type(name, field, kind)) for field, kind in pairs)
     try:
-        return Stream(name=name, fields=declared, codec=cast(Codec, codec), direct=direct)
+        return StreamDeclaration(name=name, fields=declared, codec=cast(Codec, codec), direct=direct)
     except ValidationError as error:
         raise ValueError(explain(error)) from None
 

@@ -3,14 +3,14 @@
 from typing import Literal
 
 from tuple_tree.manifest import Manifest
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 Unreadable = Literal["wait", "fail", "dead_letter"]
 """The handling of an unreadable record: it waits for a process of the published version; its trees fail, so its
 message is emitted again; or it is a dead letter, and its trees fail."""
 
 
-def received(manifest: Manifest, bolt: str, source: str) -> Stream | None:
+def received(manifest: Manifest, bolt: str, source: str) -> StreamDeclaration | None:
     """The stream `component/stream`, if a bolt receives it by this manifest."""
     component = next((each for each in manifest.bolts if each.name == bolt), None)
     if component is None:

@@ -11,7 +11,7 @@ from tuple_tree.names import tuples_topic
 from tuple_tree.outcome_records import other_writers
 from tuple_tree.pages import page
 from tuple_tree.program import are_strangers, fingerprint
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 from tuple_tree.topics import topic_specs
 
 _HOW_TO: Final = "how-to/change-a-topology.md"
@@ -339,5 +339,5 @@ def _state(state: StateManifest | None) -> str:
     return f"{key} → {_shown(state.value)}{expires}"
 
 
-def _shown(stream: Stream) -> str:
+def _shown(stream: StreamDeclaration) -> str:
     return f"{', '.join(f'{each.name}: {each.type}' for each in stream.fields)} ({stream.codec})"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from spout_sdk import StateEntry, StateView
+from spout_sdk.state import StateEntry, StateView
 from tuple_tree.arrow_packs import ArrowColumn
 
 FORMATS: Final = (".jsonl", ".csv", ".parquet")

@@ -11,7 +11,7 @@ from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import CONTACT_SECONDS, KafkaSettings
 from kafka_clients.client_settings import SESSION_MS, for_reported, new_client
 from kafka_clients.errors import REFUSED, AccessError, DeliveryError
-from spout_sdk import StateView
+from spout_sdk.state import StateView
 from spout_sdk.state.applied import APPLIED_PREFIX, DONE_PREFIX
 from spout_sdk.windows.open_windows import split_key
 from spout_sdk.windows.rows import ROW_PREFIX, key_of_row

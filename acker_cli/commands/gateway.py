@@ -44,7 +44,7 @@ def gateway(
     from acker_cli.gateway.server import GatewayServer
     from acker_cli.interruption import interruptible
     from inspection.http_server import ServedAt
-    from spout_sdk import Client
+    from spout_sdk.client import Client
 
     log_to_stderr(loaded.settings.log_level)
     kafka, section = loaded.cluster(), loaded.settings.gateway

@@ -12,7 +12,7 @@ from acker_cli.settings import LoadedSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spout_sdk import StateEntry, StateView
+    from spout_sdk.state import StateEntry, StateView
 
 _NAME = argument("TOPOLOGY", "The topology's name in acker.topologies.")
 _BOLT = argument("BOLT", "A bolt with a state.")
@@ -167,7 +167,7 @@ def reset(
 
 @contextmanager
 def _viewed(loaded: LoadedSettings, name: str, bolt: str) -> "Iterator[StateView]":
-    from spout_sdk import StateView
+    from spout_sdk.state import StateView
 
     with slow_progress(standard_error()) as show, StateView(name, bolt, loaded.cluster(), progress=show) as view:
         yield view

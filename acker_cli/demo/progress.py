@@ -14,7 +14,7 @@ from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import for_consumer, for_producer
 from kafka_clients.log_reader import LogReader, watermarks
 from kafka_clients.new_topics import create_missing
-from spout_sdk import StateView
+from spout_sdk.state import StateView
 from tuple_tree.names import component_group, dead_letters_topic
 
 _SECONDS: Final = 30.0

@@ -24,7 +24,8 @@ from inspection.topology_status import ClusterStatus
 from inspection.tracks import Latency, latency_between
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import BrokerError
-from spout_sdk import Stats, load_topology
+from spout_sdk import load_topology
+from spout_sdk.statistics import Stats
 
 # The group notices a killed member within this time; the default is longer than the demo waits.
 _KAFKA: Final[KafkaProperties] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}

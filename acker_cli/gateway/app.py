@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from acker_cli.gateway.guard import HEALTH
-from spout_sdk import (
-    Client,
+from spout_sdk.client import Client
+from spout_sdk.errors import (
     ClientClosedError,
     DeadLetterError,
     NotDeliveredError,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from acker_cli.gateway.app import Limits, Requests
 from acker_cli.gateway.guard import Guard, is_loopback
 from inspection.http_server import HttpServer, ServedAt, checked_token, new_token
-from spout_sdk import Client
+from spout_sdk.client import Client
 
 _GRACE_SECONDS: Final = 3  # for responses, when the client is closed
 _IDLE_CONNECTIONS: Final = 100

@@ -13,7 +13,7 @@ from inspection.health.observation import Observation
 from inspection.health.processes import check_worker
 from inspection.health.verdict import judge_processes
 from inspection.view import Snapshot, TopologyView
-from spout_sdk import Stats
+from spout_sdk.statistics import Stats
 from tuple_tree.manifest import Manifest
 from tuple_tree.process_stats import Kind, StatsRecord
 

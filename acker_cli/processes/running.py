@@ -26,8 +26,10 @@ from kafka_clients.access import component_role
 from kafka_clients.catalogue import Catalogue, KafkaSettings
 from kafka_clients.errors import BrokerError
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner
+from spout_sdk import Topology
+from spout_sdk.runtime import ComponentRunner, TopologyRunner
 from spout_sdk.runtime.process import collect_rarely
+from spout_sdk.statistics import Stats
 from spout_sdk.statistics.metrics import ComponentCollector
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import TOPOLOGIES_TOPIC, acker_group, component_group

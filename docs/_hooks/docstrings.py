@@ -1,14 +1,16 @@
 """The reference of a package, made of the docstrings of its public names.
 
-A page lists its names, in the order of its reader: `<!-- members: spout_sdk Spout Bolt -->`. The
-pages together list exactly the names that the package exports; otherwise the build ends.
+A page lists its names, in the order of its reader: `<!-- members: spout_sdk.state StatefulBolt DELETE -->`. The markers
+of a page list exactly the names that each of their modules exports; otherwise the build ends.
 """
 
 import ast
 import dataclasses
 import enum
+import functools
 import importlib
 import inspect
+import pkgutil
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -103,13 +105,14 @@ def _field(field: "dataclasses.Field[Any]") -> str:
 
 
 def _methods(cls: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties of a class, also those of bases that are ours and not public themselves.
+    """The public methods and properties of a class, also those of bases that are ours, unless a public base has them.
 
     A method without a docstring is left out: that of its base describes it.
     """
     seen: set[str] = set()
+    public = [base for base in cls.__mro__[1:] if _is_public(base)]
     for base in cls.__mro__:
-        if not _is_ours(base) or (base is not cls and _is_public(base)):
+        if not _is_ours(base) or any(base in each.__mro__ for each in public):
             continue
         for method, value in vars(base).items():
             function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
@@ -126,8 +129,15 @@ def _is_ours(cls: type) -> bool:
 
 
 def _is_public(cls: type) -> bool:
-    package = importlib.import_module(cls.__module__.partition(".")[0])
-    return cls.__name__ in getattr(package, "__all__", ())
+    return _is_ours(cls) and cls in _exported(cls.__module__.partition(".")[0])
+
+
+@functools.cache
+def _exported(package: str) -> frozenset[Any]:
+    """The exported objects of a package and its modules."""
+    top = importlib.import_module(package)
+    modules = [top, *(importlib.import_module(f"{package}.{each.name}") for each in pkgutil.iter_modules(top.__path__))]
+    return frozenset(getattr(module, name) for module in modules for name in getattr(module, "__all__", ()))
 
 
 def _function(name: str, value: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from spout_sdk.api.needs import Needs
 from spout_sdk.api.row_types import RowType
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 
 class AnySpout:
@@ -22,7 +22,7 @@ class AnySpout:
     """
 
     needs: ClassVar[Needs] = Needs("a Spout")
-    streams: Sequence[Stream] = ()
+    streams: Sequence[StreamDeclaration] = ()
     row_types: Mapping[str, RowType[Any]] = {}
 
 
@@ -36,5 +36,5 @@ class AnyBolt:
     """
 
     needs: ClassVar[Needs] = Needs()
-    streams: ClassVar[Sequence[Stream]] = ()
+    streams: ClassVar[Sequence[StreamDeclaration]] = ()
     row_types: Mapping[str, RowType[Any]] = {}

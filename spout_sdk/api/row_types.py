@@ -12,7 +12,7 @@ from spout_sdk.api.row_members import members_of, plain_type, shown_type, withou
 from spout_sdk.api.tuples import InputStream
 from spout_sdk.errors import TopologyError
 from tuple_tree.fields import plain
-from tuple_tree.streams import Stream, declare
+from tuple_tree.streams import StreamDeclaration, declare
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class RowType(Generic[T]):
         where = f"of {shown_type(type_)}"
         fields = {name: types.of(each, f"field {name!r} {where}") for name, each in kind.types.items()}
         try:
-            self.stream: Stream = declare({name: field.avro for name, field in fields.items()})
+            self.stream: StreamDeclaration = declare({name: field.avro for name, field in fields.items()})
         except ValueError as error:
             raise TopologyError(f"{shown_type(type_)} cannot be the type of a stream's rows: {error}") from error
         self._values, self._make = kind.values, kind.make

@@ -14,7 +14,7 @@ from tuple_tree.names import tuples_topic
 from tuple_tree.payloads import LocalCodec, ObjectCodec, PayloadCodec, payload_codec
 from tuple_tree.routing import Choose, ChooseRows, KeyOf, chooser
 from tuple_tree.shuffle import SetShares
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 Targets = tuple[OpenPack, ...]
 """The open packs of the receivers of a tuple."""
@@ -44,7 +44,7 @@ class EmitPlan:
     __slots__ = ("_component", "_width", "choose", "codec", "holds_objects", "is_row", "only", "routes", "stream")
 
     def __init__(
-        self, component: str, stream: Stream, codec: PayloadCodec | LocalCodec, routes: Sequence[Route]
+        self, component: str, stream: StreamDeclaration, codec: PayloadCodec | LocalCodec, routes: Sequence[Route]
     ) -> None:
         self._component = component
         self.stream = stream

@@ -1,4 +1,6 @@
-"""A spout that reads Kafka topics, after Storm's `storm-kafka-client`.
+"""A spout that reads Kafka topics, after Storm's `storm-kafka-client`; a message, and a tuple made of it.
+
+    from spout_sdk.kafka_spout import KafkaTuple, Record
 
 - `spout`: `KafkaSpout`; `translation`, `typed_translation`: messages to tuples.
 - `source_task`: the source of a `KafkaSpout`; `read_ahead`: messages that are not emitted yet;
@@ -6,14 +8,10 @@
 - `partitions`: which source partitions a task has, and where they begin; `kafka_source`: reads them.
 """
 
-from spout_sdk.api.retry import RetryPolicy
-from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.kafka_spout.translation import FirstPoll, KafkaTuple, Translate
+from spout_sdk.kafka_spout.translation import KafkaTuple
+from spout_sdk.records import Record
 
 __all__ = [
-    "FirstPoll",
-    "KafkaSpout",
     "KafkaTuple",
-    "RetryPolicy",
-    "Translate",
+    "Record",
 ]

@@ -12,7 +12,7 @@ from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.streams import (
     DEFAULT_STREAM,
     SourceCodec,
-    Stream,
+    StreamDeclaration,
     not_in_json,
     source_stream,
 )
@@ -52,7 +52,7 @@ The message gives its `topic()`, `partition()`, `offset()`, `key()`, `value()` (
 """
 
 
-def default_translate(streams: Sequence[Stream], codec: SourceCodec | None = None) -> Translate:
+def default_translate(streams: Sequence[StreamDeclaration], codec: SourceCodec | None = None) -> Translate:
     """Decodes a message as `source_stream` says. Raises `TopologyError` if there is not exactly one stream."""
     if len(streams) != 1:
         raise TopologyError(f"a KafkaSpout with {len(streams)} streams needs translate=, which chooses a stream")
@@ -61,7 +61,7 @@ def default_translate(streams: Sequence[Stream], codec: SourceCodec | None = Non
     return decode if stream.name == DEFAULT_STREAM else lambda record: KafkaTuple(decode(record), stream.name)
 
 
-def _decoder(stream: Stream, codec: SourceCodec | None) -> Callable[[Record], Sequence[Any]]:
+def _decoder(stream: StreamDeclaration, codec: SourceCodec | None) -> Callable[[Record], Sequence[Any]]:
     of = source_stream(stream, codec)
     if of is None:
         return TypedTranslation(RowType(str if stream.fields[0].type == "string" else bytes))

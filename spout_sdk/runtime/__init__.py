@@ -1,5 +1,7 @@
 """Loops, processes and supervisors that run tasks.
 
+    from spout_sdk.runtime import TopologyRunner
+
 - `spout_loop`, `bolt_loop`: the loops; `task_loop`: their common base.
 - `backlog`: records and tuples that a bolt has read and not executed; `read_size`: how many records are read at once.
 - `execute_watch`: watches calls of `execute` that take long; `periodic_resets`: decides when the trees that wait for
@@ -10,3 +12,12 @@
   of a worker.
 - `supervisor`: runs a whole topology in worker processes.
 """
+
+from spout_sdk.runtime.component_runner import ComponentRunner
+from spout_sdk.runtime.supervisor import Exit, TopologyRunner
+
+__all__ = [
+    "ComponentRunner",
+    "Exit",
+    "TopologyRunner",
+]

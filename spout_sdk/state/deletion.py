@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Any, Final
 
 from spout_sdk.errors import StateError
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 
 class Deletion(Enum):
@@ -26,7 +26,7 @@ class Absence:
         is_single: whether a value is that of the one field alone.
     """
 
-    def __init__(self, bolt: Any, component: str, value: Stream, *, is_single: bool) -> None:
+    def __init__(self, bolt: Any, component: str, value: StreamDeclaration, *, is_single: bool) -> None:
         type_ = value.fields[0].type
         self._is_null_allowed = is_single and (type_ == "null" or (isinstance(type_, list | tuple) and "null" in type_))
         self._bolt, self._component = type(bolt).__name__, component

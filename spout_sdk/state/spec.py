@@ -7,7 +7,7 @@ from typing import Any, Literal
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.context import TaskContext
 from spout_sdk.arguments import check_seconds
-from tuple_tree.streams import Stream, declare
+from tuple_tree.streams import StreamDeclaration, declare
 
 VALUE = "value"
 """Name of the only field of a state of a single value, and of the stream that describes the fields of a state."""
@@ -23,7 +23,7 @@ class StateSpec:
         expire_after: seconds after its last change until a key is deleted; None to keep keys.
     """
 
-    value: Stream
+    value: StreamDeclaration
     is_single: bool
     expire_after: float | None = None
 

@@ -1,5 +1,7 @@
 """Steps: functions with types as bolts.
 
+    from spout_sdk.steps import KeyedStream
+
 - `stream`: `Stream`, whose methods add steps; `upstream`: its base, the components that emit its rows.
 - `function`: what the annotations of a function say; `join_function`: those of a join.
 - `operator`: calls a function with the rows of a record; `async_operator`: awaits it.
@@ -10,3 +12,7 @@
 
 `spout_sdk.api.row_types` has the types of rows.
 """
+
+from spout_sdk.steps.stream import KeyedStream, WindowedStream
+
+__all__ = ["KeyedStream", "WindowedStream"]

@@ -1,6 +1,6 @@
 """Builds and checks topologies.
 
-- `builder`: `TopologyBuilder`; `bolt_declarer`: the subscriptions of a bolt; `bolt_options`: its options;
+- `builder`: `TopologyBuilder`; `bolt_options`: the options of a bolt;
   `subscriptions`: what all bolts receive.
 - `component_checks`: checks a component by itself. `unmet_needs`: compares needs with options, guarantee and streams.
 - `row_type_checks`: checks that steps take the rows that they receive.

@@ -17,12 +17,12 @@ from spout_sdk.api.topology import (
 )
 from spout_sdk.arguments import as_topology_error, check_count, check_seconds
 from spout_sdk.errors import TopologyError
+from spout_sdk.groupings import BoltDeclarer
 from spout_sdk.kafka_spout.spout import KafkaSpout
 from spout_sdk.steps.bolt import has_context, step_bolt
 from spout_sdk.steps.function import is_function_of_a_row, step_function
 from spout_sdk.steps.resources import Resource, resource
 from spout_sdk.steps.stream import Stream
-from spout_sdk.topologies.bolt_declarer import BoltDeclarer
 from spout_sdk.topologies.bolt_options import check_options, check_retries, check_retry
 from spout_sdk.topologies.chaining import with_chains
 from spout_sdk.topologies.component_checks import (
@@ -44,8 +44,7 @@ from tuple_tree.components import BoltManifest, OutcomesCodec, SpoutManifest
 from tuple_tree.manifest import DEFAULT_ACK_PARTITIONS, Guarantee, Manifest
 from tuple_tree.names import check_name
 from tuple_tree.packs import MAX_ROWS
-from tuple_tree.streams import DEFAULT_STREAM, Streams
-from tuple_tree.streams import Stream as StreamManifest
+from tuple_tree.streams import DEFAULT_STREAM, StreamDeclaration, Streams
 
 AnyFactory = Factory | Callable[[Any], Any] | Callable[[Any, Any], Any]
 """Creates the instance of a task; for an external component, a function that its runner calls, such as Spark."""
@@ -384,7 +383,7 @@ class TopologyBuilder:
         kinds: tuple[type, ...],
         external: bool,
         streams: Streams | None,
-    ) -> tuple[StreamManifest, ...]:
+    ) -> tuple[StreamDeclaration, ...]:
         """Adds a component; returns the streams that it declares."""
         with as_topology_error():
             check_name("component", name)

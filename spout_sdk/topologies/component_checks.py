@@ -6,9 +6,9 @@ from spout_sdk.api.components import AnyBolt, AnySpout
 from spout_sdk.api.needs import needs_of
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.arguments import as_topology_error, check_choice
+from spout_sdk.arrow import ArrowBolt
 from spout_sdk.errors import TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
-from spout_sdk.operators.arrow_bolt import ArrowBolt
 from spout_sdk.operators.async_bolt import AsyncBolt
 from spout_sdk.operators.basic_bolt import BasicBolt
 from spout_sdk.operators.batch_bolt import BatchBolt
@@ -24,7 +24,7 @@ from tuple_tree.errors import describe
 from tuple_tree.manifest import Guarantee
 from tuple_tree.names import check_topic
 from tuple_tree.positions import MAX_SPOUTS
-from tuple_tree.streams import Stream, Streams, as_streams
+from tuple_tree.streams import StreamDeclaration, Streams, as_streams
 
 SPOUTS: Final = (Spout, KafkaSpout)
 BOLTS: Final = (
@@ -35,7 +35,7 @@ BOLTS: Final = (
 
 def check_component(
     name: str, factory: Any, kinds: tuple[type, ...], external: bool, streams: Streams | None
-) -> tuple[tuple[Stream, ...], Any]:
+) -> tuple[tuple[StreamDeclaration, ...], Any]:
     """Checks a component; returns its streams, and the class or instance that declares them, or None if external."""
     if external:
         return _checked_streams(name, streams or ()), None
@@ -89,10 +89,10 @@ def _made(name: str, factory: Any) -> Any:
         ) from error
 
 
-def _checked_streams(name: str, streams: Any) -> tuple[Stream, ...]:
+def _checked_streams(name: str, streams: Any) -> tuple[StreamDeclaration, ...]:
     several = as_streams(streams)
     for stream in several:
-        if not isinstance(stream, Stream):
+        if not isinstance(stream, StreamDeclaration):
             raise TopologyError(
                 f"streams of {name!r} hold a {type(stream).__name__}: make them with declare, "
                 'such as streams = [declare({"word": str})]'
@@ -144,7 +144,7 @@ def check_positions(number: int) -> None:
         )
 
 
-def check_source(name: str, source: Any, streams: tuple[Stream, ...]) -> None:
+def check_source(name: str, source: Any, streams: tuple[StreamDeclaration, ...]) -> None:
     """Checks the source of an external spout: a topic, or a function, which is not called."""
     if not isinstance(source, str):
         check_function("spout", name, source, "the name of a topic, or a function, source(spark) in Spark")

@@ -7,7 +7,7 @@ from spout_sdk.api.row_members import shown_type
 from spout_sdk.api.row_types import RowType
 from spout_sdk.errors import TopologyError
 from tuple_tree.manifest import Manifest
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 
 def checked_row_types(manifest: Manifest, made: Mapping[str, Any]) -> dict[tuple[str, str], RowType[Any]]:
@@ -31,7 +31,7 @@ def checked_row_types(manifest: Manifest, made: Mapping[str, Any]) -> dict[tuple
     return types
 
 
-def _check(where: str, takes: RowType[Any], gives: RowType[Any] | None, stream: Stream) -> None:
+def _check(where: str, takes: RowType[Any], gives: RowType[Any] | None, stream: StreamDeclaration) -> None:
     if gives is not None:
         if takes.takes(gives):
             return

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from spout_sdk.errors import TopologyError
-from spout_sdk.topologies.bolt_declarer import BoltDeclarer
+from spout_sdk.groupings import BoltDeclarer
 from tuple_tree.components import BoltManifest
 from tuple_tree.routing import CustomFactory
 from tuple_tree.streams import DEFAULT_STREAM

@@ -12,7 +12,7 @@ from spout_sdk.operators.kafka_bolt import KafkaBolt
 from spout_sdk.topologies.component_checks import BOLTS
 from tuple_tree.components import BoltManifest
 from tuple_tree.manifest import Manifest
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 _GROUPABLE: Final = frozenset({"string", "bytes", "int", "long", "boolean", "null", "enum", "fixed"})
 _NUMBERS: Final = ("int", "long", "float", "double", "boolean")
@@ -75,7 +75,7 @@ def _check_answers(manifest: Manifest, bolt: BoltManifest, needs: Needs, made: M
         )
 
 
-def _check_record(name: str, bolt: KafkaBolt, stream: Stream, where: str) -> None:
+def _check_record(name: str, bolt: KafkaBolt, stream: StreamDeclaration, where: str) -> None:
     """Checks that a stream has the fields that the records of a bolt are made of, with types that fit."""
     types = stream.field_types
     for part, field in _record_fields(bolt):

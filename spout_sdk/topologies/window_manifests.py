@@ -17,7 +17,7 @@ from spout_sdk.windows.window_values import WindowValues, input_types
 from tuple_tree.components import WINDOW_START, BoltManifest, SpoutManifest, StateManifest, Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import check_name, results_topic
-from tuple_tree.streams import DEFAULT_STREAM, Field, Stream
+from tuple_tree.streams import DEFAULT_STREAM, Field, StreamDeclaration
 
 _INTEGERS: Final = ("int", "long")
 _WIDER: Final[Mapping[str, tuple[str, ...]]] = {
@@ -31,11 +31,11 @@ _HINT: Final = "tumbling(seconds=…), sliding(seconds=…, every=…) or sessio
 class ResultsSpout(KafkaSpout):
     """Reads the results of the closed windows of a bolt."""
 
-    def __init__(self, topology: str, bolt: str, stream: Stream) -> None:
+    def __init__(self, topology: str, bolt: str, stream: StreamDeclaration) -> None:
         super().__init__(results_topic(topology, bolt), streams=(stream,), translate=_translate(stream))
 
 
-def _translate(stream: Stream) -> Callable[[Record], tuple[Any, ...]]:
+def _translate(stream: StreamDeclaration) -> Callable[[Record], tuple[Any, ...]]:
     names = stream.field_names
 
     def translate(record: Record) -> tuple[Any, ...]:
@@ -87,7 +87,7 @@ def results_spouts(
     return found
 
 
-def check_aggregate_bolt(name: str, bolt: AggregateBolt, declared: Sequence[Stream]) -> None:
+def check_aggregate_bolt(name: str, bolt: AggregateBolt, declared: Sequence[StreamDeclaration]) -> None:
     """Checks an `AggregateBolt` before the streams that it receives are known; raises `TopologyError`."""
     with as_topology_error(f"bolt {name!r}: "):
         check_choice("emit_on of an AggregateBolt", bolt.emit_on, EmitOn)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from spout_sdk.state.stores import Store
 from tuple_tree.routing import SEPARATOR
 from tuple_tree.state_records import SYSTEM_PREFIX, ValueCodec
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 ROW_PREFIX: Final = SYSTEM_PREFIX + b"row/"
 """The key of a row is this, its time, its number, and the key of the window's tuples, separated."""
@@ -34,7 +34,7 @@ class CollectedRows:
         stream: the fields of a row, and the codec in the changelog.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamDeclaration) -> None:
         self.fields = stream.field_names
         self._codec = ValueCodec(stream)
         self._places: dict[bytes, list[_Place]] = {}  # of each key, in the order of time

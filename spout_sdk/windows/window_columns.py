@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spout_sdk.arrow import ArrowCollector, ArrowOperator
 from spout_sdk.bolts.input_rows import ArrowInput
 from spout_sdk.emitting.task import Task
-from spout_sdk.operators.arrow_bolt import ArrowCollector, ArrowOperator
 from spout_sdk.state.keyed_operator import REPLAYED
 from spout_sdk.windows.late_tuples import UNSEEN, LateTuples
 from spout_sdk.windows.time_windows import Times, TimeWindow

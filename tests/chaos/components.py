@@ -20,13 +20,13 @@ from spout_sdk import (
     Failure,
     KafkaBolt,
     KafkaSpout,
-    Record,
     Spout,
     SpoutCollector,
     TaskContext,
     Tuple,
     declare,
 )
+from spout_sdk.kafka_spout import Record
 from tests.chaos.arena import PARTS, Arena
 
 NAME: Final = "TEST_TOPOLOGY"

@@ -4,7 +4,8 @@ import json
 from collections import defaultdict
 from typing import Any, Final
 
-from spout_sdk import BasicBolt, BasicCollector, FailTupleError, StatefulBolt, Topology, Tuple, declare
+from spout_sdk import BasicBolt, BasicCollector, FailTupleError, Topology, Tuple, declare
+from spout_sdk.state import StatefulBolt
 from tests.chaos.arena import PARTS
 from tests.kafka.sdk_rig import Cluster, value
 from tests.packs import tuples_in

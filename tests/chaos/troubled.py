@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from spout_sdk import AsyncBolt, AsyncCollector, Bolt, OutputCollector, TaskContext, TaskHook, Tuple, declare
+from spout_sdk import AsyncBolt, AsyncCollector, Bolt, OutputCollector, TaskContext, Tuple, declare
+from spout_sdk.hooks import TaskHook
 from tests.chaos.arena import PARTS
 
 RARELY: Final = 0.005

@@ -5,15 +5,9 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from spout_sdk import (
-    AsyncBolt,
-    BasicBolt,
-    KafkaBolt,
-    OutputCollector,
-    StatefulBolt,
-    Tuple,
-)
+from spout_sdk import AsyncBolt, BasicBolt, KafkaBolt, OutputCollector, Tuple
 from spout_sdk.api.row_types import RowType
+from spout_sdk.state import StatefulBolt
 from spout_sdk.steps.topic_bolt import TopicBolt
 from tests.components import ByHand, InBatches, kinds
 from tests.contract.scenario import WORDS, Make, Part, Scene, split_of

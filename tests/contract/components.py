@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
     Bolt,
     Failure,
     OutputCollector,
@@ -21,6 +19,7 @@ from spout_sdk import (
     Tuple,
     declare,
 )
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
 from tests import packs
 from tests.contract.world import Read
 from tests.packs import tuples_of

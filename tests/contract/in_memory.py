@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import pytest
 
 from kafka_clients.access import ACKER
-from spout_sdk import Stats, Topology, TopologyBuilder
+from spout_sdk import Topology, TopologyBuilder
+from spout_sdk.statistics import Stats
 from spout_sdk.testing import SimulatedCluster, clients
 from tests.contract.lives import Killed, Life, Step, living, mortal_consumer, mortal_producer
 from tests.contract.world import Read, Running

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from spout_sdk import AggregateBolt, BasicBolt, StatefulBolt, Tuple, Window, WindowedBolt, count, declare, tumbling
+from spout_sdk import BasicBolt, Tuple, declare
+from spout_sdk.state import StatefulBolt
+from spout_sdk.windows import AggregateBolt, Window, WindowedBolt, count, tumbling
 from tests.contract.scenario import WORDS, Scene
 
 COUNTS = declare({"number": int, "word": str, "count": int})

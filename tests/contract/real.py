@@ -19,7 +19,9 @@ from confluent_kafka import (
 
 from kafka_clients import group_consumer, producer
 from kafka_clients.catalogue import Catalogue
-from spout_sdk import StateView, Stats, Topology, TopologyBuilder
+from spout_sdk import Topology, TopologyBuilder
+from spout_sdk.state import StateView
+from spout_sdk.statistics import Stats
 from tests.contract.lives import Step, mortal_consumer, mortal_producer
 from tests.contract.world import Read, Running
 from tests.kafka.sdk_rig import Cluster, InThreads, in_threads

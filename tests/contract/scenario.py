@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from spout_sdk import Failure, KafkaSpout, Record, RetryPolicy, TaskContext, Topology, declare
+from spout_sdk import Failure, KafkaSpout, RetryPolicy, TaskContext, Topology, declare
+from spout_sdk.kafka_spout import Record
 from tests.components import Emits
 from tests.contract.lives import at
 from tests.contract.world import Running, World

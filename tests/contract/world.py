@@ -5,7 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from spout_sdk import Stats, Topology, TopologyBuilder
+from spout_sdk import Topology, TopologyBuilder
+from spout_sdk.statistics import Stats
 from tests.contract.lives import Step
 from tuple_tree.control import ControlState
 from tuple_tree.names import tuples_topic

@@ -14,7 +14,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from spout_sdk import Exit, Stats, TopologyRunner, load_topology
+from spout_sdk import load_topology
+from spout_sdk.runtime import Exit, TopologyRunner
+from spout_sdk.statistics import Stats
 from tests.chaos.arena import PARTS, Arena
 from tests.chaos.components import (
     DIRECTORY,

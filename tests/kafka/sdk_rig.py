@@ -20,7 +20,9 @@ from acker_worker.worker import AckerWorker, WorkerSettings
 from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import watermarks
-from spout_sdk import ComponentRunner, Stats, Topology, TopologyRunner, load_topology
+from spout_sdk import Topology, load_topology
+from spout_sdk.runtime import ComponentRunner, TopologyRunner
+from spout_sdk.statistics import Stats
 from tests.contract.lives import Killed, Life, living
 from tests.manifests import apart
 from tests.topics import create_topics

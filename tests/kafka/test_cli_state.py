@@ -15,7 +15,8 @@ from inspection.doctor.topic_checks import check_states
 from inspection.doctor_gathering import gather_facts
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
-from spout_sdk import StateView, Topology
+from spout_sdk import Topology
+from spout_sdk.state import StateView
 from spout_sdk.state.applied import APPLIED_PREFIX, DONE_PREFIX
 from spout_sdk.state.restore import Restorer
 from tests.manifests import counting, manifest, spout

@@ -13,7 +13,7 @@ from acker_cli.errors import CliError
 from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import AccessError
-from spout_sdk import Stats
+from spout_sdk.statistics import Stats
 from tests.kafka.ack_log import AckLog
 from tests.unit.cli.running import Acker, call_acker, json_of, one_line
 from tests.waiting import eventually

@@ -16,7 +16,7 @@ from acker_cli.processes.acker_pool import AckerPool
 from examples.clicks import DOWN, PARTITIONS, Clicks, Results, wrong
 from kafka_clients.access import ACKER
 from kafka_clients.catalogue import Catalogue
-from spout_sdk import TopologyRunner
+from spout_sdk.runtime import TopologyRunner
 from spout_sdk.windows.late_tuples import LATE
 from tests.kafka.sdk_rig import Source, Use
 from tests.kafka.topologies import minutes_of

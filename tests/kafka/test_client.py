@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from spout_sdk import Client, DeadLetterError, TopologyRunner
+from spout_sdk.client import Client
+from spout_sdk.errors import DeadLetterError
+from spout_sdk.runtime import TopologyRunner
 from tests.chaos.components import DIRECTORY
 from tests.kafka.sdk_rig import Use
 from tests.kafka.topologies import outcomes_of

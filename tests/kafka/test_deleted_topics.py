@@ -4,7 +4,7 @@ import pytest
 
 from acker_worker.stats import WorkerStats
 from acker_worker.worker import AckerWorker
-from spout_sdk import ComponentRunner
+from spout_sdk.runtime import ComponentRunner
 from tests.kafka.ack_log import AckLog
 from tests.kafka.sdk_rig import Threaded, Use
 from tests.waiting import eventually

@@ -10,8 +10,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_clients.group_consumer import GroupConsumer
-from spout_sdk import BrokerError, Record, TopicsError
+from spout_sdk.errors import BrokerError, TopicsError
 from spout_sdk.kafka.kafka_settings import consumer_settings
+from spout_sdk.kafka_spout import Record
 from spout_sdk.kafka_spout.kafka_source import ROUND_SECONDS, Fetched, KafkaSource, OffsetOutOfRange
 from tests.kafka.sdk_rig import write, write_in_transactions
 from tests.topics import create_topics

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from local_kafka import LocalKafka
-from spout_sdk import FailTupleError, KafkaSpout, OutputCollector, TopologyRunner, Tuple
+from spout_sdk import FailTupleError, KafkaSpout, OutputCollector, Tuple
+from spout_sdk.runtime import TopologyRunner
 from tests.contract.components import STREAMS, Execute, Executed, FunctionBolt, Hold
 from tests.contract.real import RealWorld
 from tests.kafka.sdk_rig import Source, Use, headers_of, value

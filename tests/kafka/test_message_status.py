@@ -13,7 +13,8 @@ from confluent_kafka import Producer
 from inspection.dashboard.source import Source as DashboardSource
 from inspection.errors import StatusError
 from inspection.message_status import MessageStatus, State, StatusReader, status
-from spout_sdk import FailTupleError, InvalidMessageError, KafkaSpout, OutputCollector, RetryPolicy, Tuple, declare
+from spout_sdk import FailTupleError, KafkaSpout, OutputCollector, RetryPolicy, Tuple, declare
+from spout_sdk.errors import InvalidMessageError
 from tests.components import passing
 from tests.contract.components import Executed, FunctionBolt
 from tests.contract.real import RealWorld

@@ -12,7 +12,7 @@ from inspection.topology_status import ClusterStatus
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.log_reader import LogReader
 from local_kafka import LocalKafka
-from spout_sdk import Exit
+from spout_sdk.runtime import Exit
 from tests.broker import KILLED
 from tests.kafka.kill_rig import Start
 from tests.kafka.sdk_rig import Use, acking

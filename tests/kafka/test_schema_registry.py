@@ -23,7 +23,8 @@ from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[impor
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
 
 from local_kafka.properties import free_port
-from spout_sdk import InvalidMessageError, KafkaBolt, KafkaSpout, TopologyBuilder, declare
+from spout_sdk import KafkaBolt, KafkaSpout, TopologyBuilder, declare
+from spout_sdk.errors import InvalidMessageError
 from spout_sdk.testing import SimulatedCluster
 from tests.waiting import eventually
 

@@ -11,18 +11,9 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    BrokerUnreachableError,
-    ComponentError,
-    ComponentRunner,
-    Exit,
-    ProcessError,
-    SpoutSdkError,
-    TaskContext,
-    TopicsError,
-    Topology,
-    TopologyRunner,
-)
+from spout_sdk import TaskContext, Topology
+from spout_sdk.errors import BrokerUnreachableError, ComponentError, ProcessError, SpoutSdkError, TopicsError
+from spout_sdk.runtime import ComponentRunner, Exit, TopologyRunner
 from tests.chaos.components import NAME
 from tests.components import Sink
 from tests.kafka.sdk_rig import Source, Use
@@ -132,7 +123,7 @@ def test_children_end_with_a_parent_that_is_killed(use: Use) -> None:
     source = use("endless")
     code = f"""
         import sys
-        from spout_sdk import TopologyRunner
+        from spout_sdk.runtime import TopologyRunner
         with TopologyRunner({source.reference!r}, {source.kafka!r}, 2) as runner:
             assert runner.wait_ready(120)
             print(*{{pid for pids in runner.pids().values() for pid in pids}}, flush=True)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from spout_sdk import StateView
+from spout_sdk.state import StateView
 from tests.kafka.sdk_rig import Use
 from tests.waiting import eventually
 

@@ -17,7 +17,10 @@ from acker_worker.worker import AckerWorker
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.client_settings import for_group
 from kafka_clients.group_consumer import GroupConsumer
-from spout_sdk import BrokerError, ComponentRunner, Stats, Topology, TopologyBuilder, declare
+from spout_sdk import Topology, TopologyBuilder, declare
+from spout_sdk.errors import BrokerError
+from spout_sdk.runtime import ComponentRunner
+from spout_sdk.statistics import Stats
 from tests.components import Sink, source
 from tests.kafka.sdk_rig import Cluster, Service, Threaded
 from tests.waiting import eventually

@@ -18,7 +18,7 @@ from inspection.dashboard.source import Source
 from inspection.http_server import ServedAt
 from inspection.observer import Observer
 from kafka_clients.catalogue import Catalogue
-from spout_sdk import Stats
+from spout_sdk.statistics import Stats
 from tests.kafka.sdk_rig import Source as Topics
 from tests.kafka.sdk_rig import Use, in_threads
 from tests.kafka.topologies import LINES

@@ -10,7 +10,8 @@ from confluent_kafka import Producer
 
 from acker_cli.cluster.publishing import planned
 from kafka_clients.catalogue import Catalogue
-from spout_sdk import BasicBolt, BasicCollector, ComponentRunner, KafkaSpout, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk.runtime import ComponentRunner
 from tests.kafka.sdk_rig import Source, Threaded, acking
 from tests.waiting import eventually
 from tuple_tree.names import dead_letters_topic

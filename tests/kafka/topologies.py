@@ -24,13 +24,13 @@ from spout_sdk import (
     RetryPolicy,
     Spout,
     SpoutCollector,
-    StatefulBolt,
     TaskContext,
     Topology,
     TopologyBuilder,
     Tuple,
     declare,
 )
+from spout_sdk.state import StatefulBolt
 from tests.chaos.components import DIRECTORY, NAME
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee

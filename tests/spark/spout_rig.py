@@ -25,14 +25,14 @@ from tuple_tree.names import component_group
 from tuple_tree.outcome_records import OutcomeRecord, outcome_stream
 from tuple_tree.payloads import decode_tuples, payload_codec
 from tuple_tree.positions import Position, position_of, topic_key
-from tuple_tree.streams import Stream
+from tuple_tree.streams import StreamDeclaration
 
 PARTITIONS = 3
 
 
 def spout_manifest(
     *,
-    stream: Stream = LINE,
+    stream: StreamDeclaration = LINE,
     group_by: str | None = None,
     max_pending: int = 2_000,
     timeout_ms: int = TIMEOUT_MS,

@@ -13,7 +13,8 @@ import spark_jobs
 from acker_worker.worker import AckerWorker
 from kafka_clients.access import acker_role, component_role
 from spark_jobs.kafka_options import check_access, check_topics, source_options
-from spout_sdk import ComponentRunner, Topology
+from spout_sdk import Topology
+from spout_sdk.runtime import ComponentRunner
 from tests.kafka.sdk_rig import write
 from tests.kafka.security.secured import HERE, SecuredKafka, bindings_of, command_lines, environment_of
 from tests.spark import submitted

@@ -6,7 +6,7 @@ from typing import Any
 from tests.manifests import bolt
 from tuple_tree.components import BoltManifest, Grouping, SpoutManifest, Subscription
 from tuple_tree.manifest import Manifest
-from tuple_tree.streams import Stream, declare
+from tuple_tree.streams import StreamDeclaration, declare
 
 # Longer than a test: that trees time out is not what these are about.
 TIMEOUT_MS = 600_000
@@ -21,8 +21,8 @@ def subscription(source: str, grouping: Grouping = "shuffle", *fields: str, stre
 def manifest_of(
     topology: str,
     *,
-    lines: Stream = LINE,
-    words: Stream = WORD,
+    lines: StreamDeclaration = LINE,
+    words: StreamDeclaration = WORD,
     counts: Mapping[str, tuple[int, Grouping]] | None = None,
     **settings: Any,
 ) -> Manifest:

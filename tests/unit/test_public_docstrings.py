@@ -3,15 +3,32 @@
 import ast
 import importlib
 import inspect
+import pkgutil
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import spout_sdk
 
+MODULES = [f"spout_sdk.{each.name}" for each in pkgutil.iter_modules(spout_sdk.__path__)]
+EXPORTS = {
+    name: exported
+    for name in ("spout_sdk", *MODULES)
+    if (exported := getattr(importlib.import_module(name), "__all__", None))
+}
+"""Module → the names that it exports."""
 
-@pytest.mark.parametrize("package", ["spout_sdk", "spout_sdk.testing", "spark_jobs", "local_kafka"])
+
+def test_the_top_level_is_small_and_each_name_is_public_in_one_module() -> None:
+    assert len(EXPORTS["spout_sdk"]) <= 25
+    assert {*EXPORTS} > {f"spout_sdk.{each}" for each in ("errors", "state", "windows", "client", "testing")}
+    exported = Counter(name for names in EXPORTS.values() for name in names)
+    assert [name for name, times in exported.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("package", [*EXPORTS, "spark_jobs", "local_kafka"])
 def test_exported_names_have_docstrings(package: str) -> None:
     module = importlib.import_module(package)
     missing = []

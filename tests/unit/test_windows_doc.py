@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from examples import trending_words
-from spout_sdk import session, sliding, tumbling
 from spout_sdk.testing import SimulatedCluster
+from spout_sdk.windows import session, sliding, tumbling
 from tests.pages import ROOT, names_of
 
 PAGE = (ROOT / "docs" / "windows.md").read_text()

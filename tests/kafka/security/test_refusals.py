@@ -20,7 +20,9 @@ from inspection.observer import latest
 from kafka_clients.access import ACKER, Operation, Permission, Role, acker_role, component_role, operator_role
 from kafka_clients.catalogue import Catalogue
 from kafka_clients.errors import AccessError, BrokerError
-from spout_sdk import ComponentRunner, Stats, Topology
+from spout_sdk import Topology
+from spout_sdk.runtime import ComponentRunner
+from spout_sdk.statistics import Stats
 from tests.certificates import Authority
 from tests.kafka.sdk_rig import Threaded, in_threads
 from tests.kafka.security.secured import SecuredKafka, bindings_of

@@ -10,7 +10,7 @@ from acker_cli.demo.text import comparison, lines, plain_count
 from acker_cli.demo.word_count import Parameters, topology
 from acker_worker.stats import WorkerStats
 from examples.compose.verification import Results, is_right
-from spout_sdk import Stats
+from spout_sdk.statistics import Stats
 from spout_sdk.testing import SimulatedCluster
 from tests.seeds import each_seed
 

@@ -19,10 +19,10 @@ from acker_cli.gateway.app import Limits
 from acker_cli.gateway.server import GatewayServer
 from inspection.errors import ServingError
 from inspection.http_server import ServedAt
-from spout_sdk import (
+from spout_sdk.client import MessageOutcome
+from spout_sdk.errors import (
     ClientClosedError,
     DeadLetterError,
-    MessageOutcome,
     NotDeliveredError,
     OutcomePendingError,
     TooManyCallsError,

@@ -13,7 +13,7 @@ from acker_cli.settings.sections import MetricsSection
 from acker_worker.stats import WorkerStats
 from inspection.errors import ServingError
 from inspection.http_server import HttpServer, ServedAt
-from spout_sdk import Stats
+from spout_sdk.statistics import Stats
 from tests.unit.cli.running import call_acker, one_line
 from tests.unit.dashboard import http
 from tests.unit.inspection.reports import manifest

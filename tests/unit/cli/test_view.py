@@ -18,7 +18,7 @@ from acker_cli.views.live import PLAIN_SECONDS, View, in_words, open_view
 from acker_cli.views.screen import screen
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.view import Snapshot
-from spout_sdk import LatencyHistogram, Stats
+from spout_sdk.statistics import LatencyHistogram, Stats
 from spout_sdk.statistics.state_stats import StateStats
 from tests.manifests import counting, manifest, spout
 from tests.pages import ROOT

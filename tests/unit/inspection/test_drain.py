@@ -7,7 +7,7 @@ import pytest
 
 from inspection.drain import holding_up, left_in_bolts, left_in_sources, left_in_spouts, running
 from inspection.view import Snapshot, TopologyView
-from spout_sdk import Stats
+from spout_sdk.statistics import Stats
 from tests.unit.inspection.reports import NOW, lines, manifest, stats_record
 
 SPLIT = Stats("split", (7,), (0,))

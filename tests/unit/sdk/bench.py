@@ -17,14 +17,14 @@ from spout_sdk import (
     BasicBolt,
     BasicCollector,
     FailTupleError,
-    Stats,
-    Stream,
+    StreamDeclaration,
     Topology,
     TopologyBuilder,
     Tuple,
     declare,
 )
 from spout_sdk.runtime import task_loop
+from spout_sdk.statistics import Stats
 from spout_sdk.testing import MemoryRecord, NotIdleError, SimulatedCluster, clients
 from tests.components import ByHand, Sink, source
 from tests.packs import anchor_headers, edges_in
@@ -344,7 +344,10 @@ Lines = source(declare({"line": str}), declare({"n": int}, name="numbers", codec
 class Manual(ByHand):
     """Leaves everything to the test."""
 
-    streams: ClassVar[tuple[Stream, ...]] = (declare({"word": str}), declare(["raw"], name="raw", codec="bytes"))
+    streams: ClassVar[tuple[StreamDeclaration, ...]] = (
+        declare({"word": str}),
+        declare(["raw"], name="raw", codec="bytes"),
+    )
 
     def prepare(self, *given: Any) -> None:
         super().prepare(*given)

@@ -5,20 +5,18 @@ from collections import Counter
 from typing import Any
 
 from spout_sdk import (
-    DELETE,
     BasicBolt,
     BasicCollector,
     FailTupleError,
     KafkaSpout,
-    Record,
     RetryPolicy,
-    StateCollector,
-    StatefulBolt,
     Topology,
     TopologyBuilder,
     Tuple,
     declare,
 )
+from spout_sdk.kafka_spout import Record
+from spout_sdk.state import DELETE, StateCollector, StatefulBolt
 from spout_sdk.testing import SimulatedCluster
 from tests.components import Sink, source
 from tuple_tree.manifest import Guarantee

@@ -16,21 +16,20 @@ import pytest
 from confluent_kafka import KafkaError
 
 from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
     BasicBolt,
     BasicCollector,
     BatchBolt,
     Bolt,
-    CustomGrouping,
     OutputCollector,
     Spout,
     SpoutCollector,
-    Stream,
+    StreamDeclaration,
     TaskContext,
     Tuple,
     declare,
 )
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
+from spout_sdk.groupings import CustomGrouping
 from spout_sdk.testing import MemoryRecord, clients
 
 CHILD = declare({"n": int})
@@ -152,7 +151,7 @@ class Leaf(BasicBolt):
 class Tangling:
     """Emits for inputs that it holds, and acks or fails them later, in any order."""
 
-    streams: ClassVar[Sequence[Stream]] = (CHILD, RAW, MOODY)
+    streams: ClassVar[Sequence[StreamDeclaration]] = (CHILD, RAW, MOODY)
     context: TaskContext
     collector: OutputCollector
 
@@ -210,7 +209,7 @@ class Batched(Tangling, BatchBolt):
 
 
 class Basic(BasicBolt):
-    streams: ClassVar[Sequence[Stream]] = (CHILD, RAW, MOODY)
+    streams: ClassVar[Sequence[StreamDeclaration]] = (CHILD, RAW, MOODY)
 
     def prepare(self, context: TaskContext) -> None:
         self.context = context
@@ -242,7 +241,7 @@ class Number:
 class Stepped:
     """A function as a bolt: rows that raise have no results, and fail alone."""
 
-    streams: ClassVar[Sequence[Stream]] = (CHILD,)
+    streams: ClassVar[Sequence[StreamDeclaration]] = (CHILD,)
 
     @staticmethod
     def of(component: str) -> Callable[[Number], Iterator[Number]]:
@@ -267,7 +266,7 @@ class Stepped:
 
 
 class Arrow(ArrowBolt):
-    streams: ClassVar[Sequence[Stream]] = (CHILD, MOODY)
+    streams: ClassVar[Sequence[StreamDeclaration]] = (CHILD, MOODY)
 
     def prepare(self, context: TaskContext) -> None:
         self.context = context

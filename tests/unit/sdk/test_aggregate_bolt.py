@@ -7,27 +7,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from spout_sdk import (
-    DELETE,
-    AggregateBolt,
-    ComponentError,
-    KafkaSpout,
-    Record,
-    RetryPolicy,
-    StateError,
-    Stream,
-    Topology,
-    TopologyBuilder,
-    Tuple,
-    WindowSpec,
-    count,
-    declare,
-    session,
-    sliding,
-    total,
-    tumbling,
-)
+from spout_sdk import KafkaSpout, RetryPolicy, StreamDeclaration, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk.errors import ComponentError, StateError
+from spout_sdk.kafka_spout import Record
+from spout_sdk.state import DELETE
 from spout_sdk.testing import SimulatedCluster
+from spout_sdk.windows import AggregateBolt, WindowSpec, count, session, sliding, total, tumbling
 from tests.components import Sink, source
 
 BY_AT = tumbling(seconds=60).with_timestamp_field("at")
@@ -47,7 +32,7 @@ def codec(request: pytest.FixtureRequest) -> Any:
 
 class Clicks(AggregateBolt):
     aggregates = {"clicks": count(), "euros": total("euros")}
-    streams: ClassVar[Sequence[Stream]] = (declare(RESULT),)
+    streams: ClassVar[Sequence[StreamDeclaration]] = (declare(RESULT),)
 
     def __init__(self, window: WindowSpec = BY_AT, emit_on: Any = "close") -> None:
         self.window, self.emit_on = window, emit_on

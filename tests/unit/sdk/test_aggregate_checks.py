@@ -4,20 +4,10 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    AggregateBolt,
-    KafkaSpout,
-    StatefulBolt,
-    TopologyBuilder,
-    TopologyError,
-    Tuple,
-    count,
-    declare,
-    fold,
-    session,
-    total,
-    tumbling,
-)
+from spout_sdk import KafkaSpout, TopologyBuilder, Tuple, declare
+from spout_sdk.errors import TopologyError
+from spout_sdk.state import StatefulBolt
+from spout_sdk.windows import AggregateBolt, count, fold, session, total, tumbling
 from tests.components import Sink, source
 from tuple_tree.components import WINDOW_START
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spout_sdk import TopologyError, sliding, tumbling
+from spout_sdk.errors import TopologyError
+from spout_sdk.windows import sliding, tumbling
 from spout_sdk.windows.aggregates import Aggregate, Aggregates, count, fold, greatest, least, mean, total
 from spout_sdk.windows.time_windows import TimeWindows
 

@@ -5,19 +5,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from spout_sdk import (
-    ArrowBolt,
-    BasicBolt,
-    FailTupleError,
-    KafkaSpout,
-    RetryPolicy,
-    TopicsError,
-    TopologyBuilder,
-    TopologyError,
-    declare,
-)
+from spout_sdk import BasicBolt, FailTupleError, KafkaSpout, RetryPolicy, TopologyBuilder, declare
+from spout_sdk.arrow import ArrowBolt
 from spout_sdk.client.records import RecordReader
 from spout_sdk.client.target import Target
+from spout_sdk.errors import TopicsError, TopologyError
 from spout_sdk.testing import MemoryRecord, SimulatedCluster, SimulationError
 from tests.components import ByHand, Sink, source
 from tests.unit.sdk.bench import Bench

@@ -10,16 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    CustomGrouping,
-    EmitError,
-    TopologyBuilder,
-    TopologyError,
-    TupleAlreadyDoneError,
-    declare,
-)
+from spout_sdk import TopologyBuilder, declare
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
+from spout_sdk.errors import EmitError, TopologyError, TupleAlreadyDoneError
+from spout_sdk.groupings import CustomGrouping
 from tests.components import Sink, source
 from tests.packs import tuples_of, under_seed
 from tests.unit.sdk.bench import Bench, made

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import AsyncCollector, ComponentError, Tuple
+from spout_sdk import AsyncCollector, Tuple
+from spout_sdk.errors import ComponentError
 from tests.unit.sdk.async_rig import Works, running
 from tuple_tree.commit_metadata import Commit
 from tuple_tree.done_sets import DoneSet

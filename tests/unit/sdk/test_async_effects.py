@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from spout_sdk import AsyncBolt, AsyncCollector, CustomGrouping, KafkaSpout, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk import AsyncBolt, AsyncCollector, KafkaSpout, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk.groupings import CustomGrouping
 from spout_sdk.testing import SimulatedCluster
 from tests.components import Sink
 from tuple_tree.manifest import Guarantee

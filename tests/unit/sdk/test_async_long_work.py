@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from spout_sdk import AsyncCollector, ComponentError, Tuple
+from spout_sdk import AsyncCollector, Tuple
+from spout_sdk.errors import ComponentError
 from tests.unit.sdk.async_rig import LIMIT, Works, running
 from tests.waiting import eventually
 from tuple_tree.manifest import Guarantee

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import AsyncBolt, AsyncCollector, ComponentError, TopologyBuilder, Tuple, declare
-from spout_sdk.errors import TopologyError
+from spout_sdk import AsyncBolt, AsyncCollector, TopologyBuilder, Tuple, declare
+from spout_sdk.errors import ComponentError, TopologyError
 from spout_sdk.operators.async_settings import DEFAULT_TIME_LIMIT, AsyncSettings
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS
 from spout_sdk.runtime.supervisor import stop_seconds

@@ -6,17 +6,8 @@ from typing import Any
 import pytest
 
 from kafka_clients.repeated_lines import get_logger
-from spout_sdk import (
-    ComponentError,
-    DeliveryError,
-    OutputCollector,
-    TaskContext,
-    TooManyFailuresError,
-    TopologyBuilder,
-    TopologyError,
-    Tuple,
-    declare,
-)
+from spout_sdk import OutputCollector, TaskContext, TopologyBuilder, Tuple, declare
+from spout_sdk.errors import ComponentError, DeliveryError, TooManyFailuresError, TopologyError
 from tests.components import ByHand, InBatches
 from tests.packs import under_seed
 from tests.unit.sdk.bench import NOT_DELIVERED, Manual, Split, bench_of, feed, rig

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from spout_sdk import BasicBolt, BasicCollector, OutputCollector, Tuple, TupleAlreadyDoneError
+from spout_sdk import BasicBolt, BasicCollector, OutputCollector, Tuple
+from spout_sdk.errors import TupleAlreadyDoneError
 from tests.packs import edges_in, under_seed
 from tests.unit.sdk.bench import Lines, Split, feed, rig
 from tuple_tree.anchors import ANCHORS_HEADER, SOURCE_HEADER

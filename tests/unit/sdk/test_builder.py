@@ -13,17 +13,16 @@ from spout_sdk import (
     BasicBolt,
     BasicCollector,
     Bolt,
-    ComponentRunner,
     KafkaSpout,
     RetryPolicy,
     Topology,
     TopologyBuilder,
-    TopologyError,
-    TopologyRunner,
     Tuple,
     declare,
     load_topology,
 )
+from spout_sdk.errors import TopologyError
+from spout_sdk.runtime import ComponentRunner, TopologyRunner
 from tests.components import Sink, kinds, source
 
 LINE = (declare({"line": str}, codec="avro"),)

@@ -7,24 +7,11 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    AggregateBolt,
-    BasicBolt,
-    BasicCollector,
-    KafkaSpout,
-    Record,
-    RetryPolicy,
-    StatefulBolt,
-    Topology,
-    TopologyBuilder,
-    Tuple,
-    count,
-    declare,
-    greatest,
-    total,
-    tumbling,
-)
+from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, RetryPolicy, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk.kafka_spout import Record
+from spout_sdk.state import StatefulBolt
 from spout_sdk.testing import SimulatedCluster
+from spout_sdk.windows import AggregateBolt, count, greatest, total, tumbling
 from tuple_tree.manifest import Guarantee
 
 PARTITIONS, PAGES, MINUTE = 4, "abcde", 60_000

@@ -10,24 +10,21 @@ from unittest.mock import Mock
 
 import pytest
 
-from spout_sdk import (
-    BasicBolt,
-    Client,
-    ClientClosedError,
-    ClientError,
-    DeadLetterError,
-    KafkaSpout,
-    NotDeliveredError,
-    OutcomePendingError,
-    RetryPolicy,
-    SpoutSdkError,
-    TooManyCallsError,
-    TopicsError,
-    TopologyBuilder,
-)
+from spout_sdk import BasicBolt, KafkaSpout, RetryPolicy, TopologyBuilder
+from spout_sdk.client import Client
 from spout_sdk.client.calls import Answered
 from spout_sdk.client.reading import Batch, Reading
 from spout_sdk.client.target import Target
+from spout_sdk.errors import (
+    ClientClosedError,
+    ClientError,
+    DeadLetterError,
+    NotDeliveredError,
+    OutcomePendingError,
+    SpoutSdkError,
+    TooManyCallsError,
+    TopicsError,
+)
 from spout_sdk.testing import MemoryBroker, SimulatedCluster
 from spout_sdk.testing.clients import MemoryClients
 from tests.waiting import eventually

@@ -11,11 +11,9 @@ from spout_sdk import (
     Topology,
     TopologyBuilder,
     Tuple,
-    Window,
-    WindowedBolt,
     declare,
-    tumbling,
 )
+from spout_sdk.windows import Window, WindowedBolt, tumbling
 
 
 class Ask(AsyncBolt):

@@ -8,21 +8,10 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    BasicBolt,
-    BasicCollector,
-    CustomGrouping,
-    EmitError,
-    Spout,
-    SpoutCollector,
-    TaskContext,
-    TaskId,
-    TopologyBuilder,
-    Tuple,
-    TupleAlreadyDoneError,
-    declare,
-)
+from spout_sdk import BasicBolt, BasicCollector, Spout, SpoutCollector, TaskContext, TopologyBuilder, Tuple, declare
 from spout_sdk.emitting.open_pack import OpenPack
+from spout_sdk.errors import EmitError, TupleAlreadyDoneError
+from spout_sdk.groupings import CustomGrouping, TaskId
 from spout_sdk.statistics.stats import Counters
 from tests.components import Sink
 from tests.unit.sdk.bench import Bench, BenchTask, Lines, Manual, feed, rig

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from kafka_clients.supervision import Backoff
-from spout_sdk import ComponentError, Exit, ProcessError, SpoutSdkError, TopologyError, TopologyRunner
-from spout_sdk.errors import NotPreparedError
-from spout_sdk.runtime import process
+from spout_sdk.errors import ComponentError, NotPreparedError, ProcessError, SpoutSdkError, TopologyError
+from spout_sdk.runtime import Exit, TopologyRunner, process
 from spout_sdk.runtime.supervisor import EXIT_BROKEN, EXIT_GAVE_UP, EXIT_NOT_PREPARED, EXIT_UNUSABLE, MAX_STARTS, Launch
 from spout_sdk.statistics.stats import Stats
 

@@ -15,15 +15,13 @@ from spout_sdk import (
     KafkaSpout,
     RetryPolicy,
     StepContext,
-    TooManyFailuresError,
     TopologyBuilder,
     Tuple,
-    count,
     declare,
-    total,
-    tumbling,
 )
+from spout_sdk.errors import TooManyFailuresError
 from spout_sdk.kafka_spout import typed_translation
+from spout_sdk.windows import count, total, tumbling
 from tests.unit.sdk.shop import ORDERS, Item, Order, items, named, order_stream, run, values
 
 

@@ -6,8 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from spout_sdk import CustomGrouping
-from spout_sdk.topologies.bolt_declarer import BoltDeclarer
+from spout_sdk.groupings import BoltDeclarer, CustomGrouping
 from tests.pages import ROOT
 from tuple_tree.components import Grouping, Subscription
 from tuple_tree.routing import chooser, fields_task, partial_key_tasks

@@ -4,16 +4,10 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    EmitInfo,
-    TaskContext,
-    TaskHook,
-    TaskId,
-    TopologyBuilder,
-    Tuple,
-)
+from spout_sdk import TaskContext, TopologyBuilder, Tuple
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
+from spout_sdk.groupings import TaskId
+from spout_sdk.hooks import EmitInfo, TaskHook
 from spout_sdk.statistics.stats import SAMPLE
 from spout_sdk.testing import SimulatedCluster
 from tests.components import ByHand, Emits, Sink, kinds

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from spout_sdk import ArrowBolt, ArrowCollector, KafkaSpout, OutputCollector, TopologyBuilder, Tuple
+from spout_sdk import KafkaSpout, OutputCollector, TopologyBuilder, Tuple
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
 from spout_sdk.testing import MemoryRecord
 from tests.components import ByHand
 from tests.packs import anchor_headers, edges_in, packed, under_seed

@@ -8,17 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from spout_sdk import (
-    AsyncCollector,
-    KafkaSpout,
-    RetryPolicy,
-    Spout,
-    StatefulBolt,
-    TaskContext,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
+from spout_sdk import AsyncCollector, KafkaSpout, RetryPolicy, Spout, TaskContext, TopologyBuilder, Tuple, declare
+from spout_sdk.state import StatefulBolt
 from spout_sdk.testing import SimulatedCluster
 from tests.components import ByHand, InBatches, Sink, kinds, passing
 from tests.packs import tuples_of

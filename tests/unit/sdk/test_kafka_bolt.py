@@ -12,16 +12,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kafka_clients.access import Operation, component_role
-from spout_sdk import (
-    KafkaBolt,
-    KafkaSpout,
-    RetryPolicy,
-    Topology,
-    TopologyBuilder,
-    TopologyError,
-    Tuple,
-    declare,
-)
+from spout_sdk import KafkaBolt, KafkaSpout, RetryPolicy, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk.errors import TopologyError
 from spout_sdk.testing import SimulatedCluster, broker, clients
 from tests.components import source
 from tests.packs import under_seed

@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from spout_sdk import DeliveryError, FailReason, RetryPolicy
+from spout_sdk import FailReason, RetryPolicy
+from spout_sdk.errors import DeliveryError
 from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError

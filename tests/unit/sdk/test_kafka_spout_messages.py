@@ -5,18 +5,9 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    ComponentError,
-    Failure,
-    InvalidMessageError,
-    KafkaSpout,
-    KafkaTuple,
-    Record,
-    RetryPolicy,
-    TopologyBuilder,
-    TopologyError,
-    declare,
-)
+from spout_sdk import Failure, KafkaSpout, RetryPolicy, TopologyBuilder, declare
+from spout_sdk.errors import ComponentError, InvalidMessageError, TopologyError
+from spout_sdk.kafka_spout import KafkaTuple, Record
 from tests.unit.sdk.kafka_spout_rig import Rig, filled
 from tests.unit.sdk.memory_source import MemoryTopics
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import ArrowBolt, ArrowCollector, TaskContext, Tuple, declare
+from spout_sdk import TaskContext, Tuple, declare
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
 from tests.components import ByHand
 from tests.packs import anchor_headers, packed, under_seed
 from tests.unit.sdk.bench import Bench, BenchTask, Lines, bench_of, rig

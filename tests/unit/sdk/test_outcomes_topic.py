@@ -9,19 +9,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kafka_clients.access import Operation, component_role
-from spout_sdk import (
-    BasicBolt,
-    DeliveryError,
-    FailReason,
-    FailTupleError,
-    KafkaSpout,
-    OutcomeRecord,
-    RetryPolicy,
-    TopologyBuilder,
-    TopologyError,
-    declare,
-    outcome_stream,
-)
+from spout_sdk import BasicBolt, FailReason, FailTupleError, KafkaSpout, RetryPolicy, TopologyBuilder, declare
+from spout_sdk.client import OutcomeRecord, outcome_stream
+from spout_sdk.errors import DeliveryError, TopologyError
 from spout_sdk.testing import SimulatedCluster
 from tests.components import source
 from tests.unit.sdk.kafka_spout_rig import Rig, filled

@@ -5,7 +5,8 @@ from typing import get_args
 import pytest
 from confluent_kafka import KafkaError
 
-from spout_sdk import Tuple, TupleAlreadyDoneError
+from spout_sdk import Tuple
+from spout_sdk.errors import TupleAlreadyDoneError
 from tests.unit.sdk.bench import NOT_DELIVERED, Manual, Sent, SentRecords, feed, rig
 from tuple_tree.manifest import Guarantee
 

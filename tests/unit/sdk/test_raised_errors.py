@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 
 from spout_sdk import (
-    CustomGrouping,
     FailTupleError,
-    InvalidMessageError,
     KafkaSpout,
     RetryPolicy,
     RetryTupleError,
     TaskContext,
-    TaskHook,
     Topology,
     TopologyBuilder,
     declare,
 )
 from spout_sdk.api.topology import OnException
+from spout_sdk.errors import InvalidMessageError
+from spout_sdk.groupings import CustomGrouping
+from spout_sdk.hooks import TaskHook
 from spout_sdk.testing import SimulatedCluster
 from tests.components import Emits, Kinds, Sink, kinds, source
 from tuple_tree.manifest import Guarantee

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
     AsyncBolt,
     AsyncCollector,
     BasicBolt,
@@ -17,12 +15,12 @@ from spout_sdk import (
     RetryTupleError,
     TaskContext,
     TopologyBuilder,
-    TopologyError,
     Tuple,
-    TupleAlreadyDoneError,
     declare,
 )
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
 from spout_sdk.bolts import retries
+from spout_sdk.errors import TopologyError, TupleAlreadyDoneError
 from spout_sdk.testing import SimulatedCluster
 from tests.components import InBatches, Sink, Split, source
 from tests.unit.sdk.bench import Manual

@@ -7,16 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    DeliveryError,
-    TaskId,
-    TopologyBuilder,
-    Tuple,
-    TupleAlreadyDoneError,
-    declare,
-)
+from spout_sdk import TopologyBuilder, Tuple, declare
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
+from spout_sdk.errors import DeliveryError, TupleAlreadyDoneError
+from spout_sdk.groupings import TaskId
 from spout_sdk.testing import SimulatedCluster, clients
 from tests.components import ByHand, Sink, source
 from tests.packs import tuples_of, under_seed

@@ -7,24 +7,13 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    ArrowBolt,
-    AsyncBolt,
-    BasicBolt,
-    BatchBolt,
-    Bolt,
-    CustomGrouping,
-    KafkaBolt,
-    KafkaSpout,
-    Spout,
-    TaskHook,
-    TopologyBuilder,
-    TopologyError,
-    WindowedBolt,
-    declare,
-    tumbling,
-)
+from spout_sdk import AsyncBolt, BasicBolt, BatchBolt, Bolt, KafkaBolt, KafkaSpout, Spout, TopologyBuilder, declare
 from spout_sdk.api.signatures import check_signatures
+from spout_sdk.arrow import ArrowBolt
+from spout_sdk.errors import TopologyError
+from spout_sdk.groupings import CustomGrouping
+from spout_sdk.hooks import TaskHook
+from spout_sdk.windows import WindowedBolt, tumbling
 from tests.components import Sink, source
 from tests.unit.sdk.memory import Bench
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import FailReason, Failure, Topology, TopologyBuilder, TopologyError, Tuple, declare
+from spout_sdk import FailReason, Failure, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk.errors import TopologyError
 from spout_sdk.testing import FixedTuple, NotIdleError, SimulatedCluster, SimulationError, complete_topology
 from tests.unit.sdk.kit_words import Count, Hold, Lines, Split, fed, words
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import ComponentError, TaskContext
+from spout_sdk import TaskContext
+from spout_sdk.errors import ComponentError
 from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.kit_words import Lines, Split, fed, words
 

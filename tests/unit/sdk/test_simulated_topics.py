@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from spout_sdk import FailReason, KafkaBolt, KafkaSpout, TopologyBuilder, Tuple
-from spout_sdk.kafka_spout import FirstPoll
+from spout_sdk.kafka_spout.translation import FirstPoll
 from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.kit_words import Hold
 from tuple_tree.manifest import Guarantee

@@ -20,11 +20,11 @@ from spout_sdk import (
     KafkaSpout,
     OutputCollector,
     TaskContext,
-    TaskHook,
     TopologyBuilder,
     Tuple,
     declare,
 )
+from spout_sdk.hooks import TaskHook
 from spout_sdk.testing import NotIdleError, SimulatedCluster
 from tests.chaos.arena import PARTS
 from tests.chaos.checks import Deliveries, disagreements

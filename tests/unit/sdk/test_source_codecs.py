@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, Topology, TopologyBuilder, TopologyError, Tuple, declare
+from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk.errors import TopologyError
 from spout_sdk.testing import SimulatedCluster
 from tuple_tree.payloads import encode_tuples, payload_codec
 

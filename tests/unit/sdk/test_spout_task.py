@@ -5,17 +5,8 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    ComponentError,
-    FailReason,
-    Failure,
-    Spout,
-    SpoutCollector,
-    TaskContext,
-    TopologyBuilder,
-    declare,
-)
-from spout_sdk.errors import UnsupportedVersionError
+from spout_sdk import FailReason, Failure, Spout, SpoutCollector, TaskContext, TopologyBuilder, declare
+from spout_sdk.errors import ComponentError, UnsupportedVersionError
 from spout_sdk.testing import MemoryRecord, SimulatedCluster
 from tests.components import Sink, source
 from tests.notices import notice_bytes

@@ -6,16 +6,10 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    CustomGrouping,
-    KafkaSpout,
-    StatefulBolt,
-    Topology,
-    TopologyBuilder,
-    TopologyError,
-    Tuple,
-    declare,
-)
+from spout_sdk import KafkaSpout, Topology, TopologyBuilder, Tuple, declare
+from spout_sdk.errors import TopologyError
+from spout_sdk.groupings import CustomGrouping
+from spout_sdk.state import StatefulBolt
 from tests.unit.sdk.state_rig import (
     Balance,
     Count,

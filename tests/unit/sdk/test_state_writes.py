@@ -2,15 +2,8 @@
 
 from typing import Any
 
-from spout_sdk import (
-    KafkaSpout,
-    RetryPolicy,
-    StateCollector,
-    StatefulBolt,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
+from spout_sdk import KafkaSpout, RetryPolicy, TopologyBuilder, Tuple, declare
+from spout_sdk.state import StateCollector, StatefulBolt
 from spout_sdk.testing import SimulatedCluster
 
 

@@ -8,18 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_clients.errors import BrokerUnreachableError, TopicsError
-from spout_sdk import (
-    DELETE,
-    BasicBolt,
-    BasicCollector,
-    FailTupleError,
-    RetryTupleError,
-    StateCollector,
-    StatefulBolt,
-    Tuple,
-    keyed_state,
-)
-from spout_sdk.state import task_state
+from spout_sdk import BasicBolt, BasicCollector, FailTupleError, RetryTupleError, Tuple
+from spout_sdk.state import DELETE, StateCollector, StatefulBolt, keyed_state, task_state
 from spout_sdk.state.applied import APPLIED_PREFIX
 from spout_sdk.state.restore import Restorer
 from spout_sdk.state.task_state import TaskState

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from spout_sdk import FailReason, LatencyHistogram, SpoutSdkError, Stats
+from spout_sdk import FailReason
+from spout_sdk.errors import SpoutSdkError
+from spout_sdk.statistics import LatencyHistogram, Stats
 from spout_sdk.statistics.metrics import ComponentCollector
 from spout_sdk.statistics.state_stats import StateStats
 from spout_sdk.statistics.stats import Counters, Counts

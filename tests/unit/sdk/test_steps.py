@@ -15,18 +15,18 @@ from spout_sdk import (
     AsyncCollector,
     BasicBolt,
     BasicCollector,
-    ComponentError,
     KafkaSpout,
     RetryTupleError,
     Spout,
     SpoutCollector,
-    Stream,
+    StreamDeclaration,
     TaskContext,
     TopologyBuilder,
     Tuple,
     declare,
 )
 from spout_sdk.emitting.open_pack import OpenPack
+from spout_sdk.errors import ComponentError
 from spout_sdk.runtime.bolt_loop import BoltLoop
 from spout_sdk.runtime.task_loop import ComponentProcess
 from tests.components import ByHand, source
@@ -49,21 +49,21 @@ class Here:
 
 
 class Hand(ByHand):
-    streams: ClassVar[tuple[Stream, ...]] = (NUMBER,)
+    streams: ClassVar[tuple[StreamDeclaration, ...]] = (NUMBER,)
 
     def execute(self, tuple_: Tuple) -> None:
         self.held.append(tuple_)
 
 
 class Pass(BasicBolt):
-    streams: ClassVar[tuple[Stream, ...]] = (NUMBER,)
+    streams: ClassVar[tuple[StreamDeclaration, ...]] = (NUMBER,)
 
     def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
         collector.emit((tuple_["n"],))
 
 
 class Triple(BasicBolt):
-    streams: ClassVar[tuple[Stream, ...]] = (NUMBER,)
+    streams: ClassVar[tuple[StreamDeclaration, ...]] = (NUMBER,)
 
     def execute(self, _tuple: Tuple, collector: BasicCollector) -> None:
         for number in range(3):
@@ -71,7 +71,7 @@ class Triple(BasicBolt):
 
 
 class Fan(BasicBolt):
-    streams: ClassVar[tuple[Stream, ...]] = (NUMBER,)
+    streams: ClassVar[tuple[StreamDeclaration, ...]] = (NUMBER,)
 
     def execute(self, _tuple: Tuple, collector: BasicCollector) -> None:
         for number in range(1_000):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kafka_clients.supervision import ChildProcess
-from spout_sdk import ProcessError, TopologyRunner
+from spout_sdk.errors import ProcessError
+from spout_sdk.runtime import TopologyRunner
 from spout_sdk.runtime.supervisor import Launch
 
 FORKING = """

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import TaskId, Tuple
+from spout_sdk import Tuple
+from spout_sdk.groupings import TaskId
 from spout_sdk.records import Headers
 from tests.packs import anchor_headers
 from tests.unit.sdk.bench import Bench, Lines, rig

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from spout_sdk import OpenInputsError
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.exactly_once import ExactlyOnce
 from spout_sdk.emitting.input_offsets import InputOffsets
+from spout_sdk.errors import OpenInputsError
 from spout_sdk.statistics.stats import Counters
 from tests.unit.sdk.memory import open_pack, opened
 from tuple_tree.commit_metadata import LARGEST_METADATA, Commit

@@ -5,16 +5,9 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    BasicCollector,
-    CustomGrouping,
-    FailTupleError,
-    KafkaSpout,
-    RetryPolicy,
-    StatefulBolt,
-    TopologyBuilder,
-    Tuple,
-)
+from spout_sdk import BasicCollector, FailTupleError, KafkaSpout, RetryPolicy, TopologyBuilder, Tuple
+from spout_sdk.groupings import CustomGrouping
+from spout_sdk.state import StatefulBolt
 from spout_sdk.testing import SimulatedCluster
 from tests.components import Split, kinds
 

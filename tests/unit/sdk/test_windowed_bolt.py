@@ -11,29 +11,30 @@ from typing import Any, ClassVar, get_args
 import pytest
 
 from spout_sdk import (
-    AggregateBolt,
-    ComponentError,
     FailTupleError,
     KafkaSpout,
     RetryPolicy,
-    StatefulBolt,
-    Stream,
+    StreamDeclaration,
     Topology,
     TopologyBuilder,
-    TopologyError,
     Tuple,
+    declare,
+)
+from spout_sdk.errors import ComponentError, TopologyError
+from spout_sdk.state import StatefulBolt
+from spout_sdk.testing import SimulatedCluster
+from spout_sdk.windows import (
+    AggregateBolt,
     Window,
     WindowedBolt,
     WindowSpec,
     collect,
     count,
-    declare,
     session,
     sliding,
     total,
     tumbling,
 )
-from spout_sdk.testing import SimulatedCluster
 from spout_sdk.windows.rows import WindowRows
 from tests.components import Sink
 from tests.seeds import each_seed
@@ -46,7 +47,7 @@ SHOWN = {"sensor": str, "start": int, "end": int, "tuples": str, "new": str, "ex
 class Shown(WindowedBolt):
     """Emits the numbers of a window."""
 
-    streams: ClassVar[Sequence[Stream]] = (declare(SHOWN),)
+    streams: ClassVar[Sequence[StreamDeclaration]] = (declare(SHOWN),)
 
     def __init__(self, window: WindowSpec) -> None:
         self.window = window

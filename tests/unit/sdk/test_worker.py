@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import TopologyError, TopologyRunner
+from spout_sdk.errors import TopologyError
+from spout_sdk.runtime import TopologyRunner
 from spout_sdk.runtime import worker as worker_module
 from spout_sdk.runtime.supervisor import place
 from spout_sdk.runtime.worker import Worker

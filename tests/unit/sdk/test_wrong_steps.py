@@ -6,14 +6,10 @@ from typing import Any, TypedDict
 
 import pytest
 
-from spout_sdk import (
-    KafkaSpout,
-    TopologyError,
-    count,
-    declare,
-    tumbling,
-)
+from spout_sdk import KafkaSpout, declare
+from spout_sdk.errors import TopologyError
 from spout_sdk.steps.stream import Stream
+from spout_sdk.windows import count, tumbling
 from tests.unit.sdk.shop import ORDERS, Item, Order, items, order_stream
 
 

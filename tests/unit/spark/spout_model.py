@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_jobs import delivering
 from spark_jobs.delivering import Delivered, SourceRoots, landed_as
 from spark_jobs.entries import Record
-from spout_sdk import Stream
+from spout_sdk import StreamDeclaration
 from tests.ack_log import FoldedLog, acked_roots
 from tests.manifests import manifest
 from tests.packs import tuples_of
@@ -31,7 +31,9 @@ EXPIRED_MS = 200_000
 """Longer than any tree without progress, and any entry without an init, is kept."""
 
 
-def topology(stream: Stream, bolts: Sequence[tuple[str, Grouping]], **settings: Any) -> tuple[Manifest, SpoutManifest]:
+def topology(
+    stream: StreamDeclaration, bolts: Sequence[tuple[str, Grouping]], **settings: Any
+) -> tuple[Manifest, SpoutManifest]:
     """lines → each of the bolts, and the spout."""
     lines = SpoutManifest(name="lines", streams=(stream,), timeout_ms=30_000)
     receivers = []
@@ -44,7 +46,7 @@ def topology(stream: Stream, bolts: Sequence[tuple[str, Grouping]], **settings: 
 def deliver(
     send: Callable[[Sequence[Record]], object],
     *batches: Any,
-    stream: Stream = LINES,
+    stream: StreamDeclaration = LINES,
     bolts: Sequence[tuple[str, Grouping]] = (("count", "shuffle"),),
     has_fields: bool = False,
     codec: SourceCodec | None = None,
@@ -67,7 +69,7 @@ class Attempt:
     letters: list[dict[str, Any]]
     packs: list[dict[str, Any]]
 
-    def tuples(self, stream: Stream = LINES, topic: str = "") -> list[tuple[Any, Edges]]:
+    def tuples(self, stream: StreamDeclaration = LINES, topic: str = "") -> list[tuple[Any, Edges]]:
         """The tuples, of a topic if one is given, with their edges."""
         packs = [pack for pack in self.packs if topic in ("", pack["topic"])]
         return [each for pack in packs for each in tuples_of(pack["value"], pack["headers"], stream)]

@@ -37,7 +37,7 @@ from tuple_tree.components import Grouping
 from tuple_tree.messages import decode_ack_batch
 from tuple_tree.payloads import encode_tuples, payload_codec
 from tuple_tree.positions import MAX_OFFSET
-from tuple_tree.streams import Stream, declare
+from tuple_tree.streams import StreamDeclaration, declare
 
 
 @given(st.integers(1, 3), st.integers(0, 2**32), st.data())
@@ -190,7 +190,9 @@ ONE_AND_TWO = [packed(PAIRS, (1, "a")), packed(PAIRS, (2, "b"), (3, "c"))]
         pytest.param(messages(ONE_AND_TWO), PAIRS, [(1, "a")], b"this one has 2", id="two tuples"),
     ],
 )
-def test_a_message_that_is_not_one_tuple_is_a_dead_letter(batch: Any, stream: Stream, tuples: Any, detail: Any) -> None:
+def test_a_message_that_is_not_one_tuple_is_a_dead_letter(
+    batch: Any, stream: StreamDeclaration, tuples: Any, detail: Any
+) -> None:
     made = delivered(batch, stream=stream, has_fields=f"{FIELD}n" in batch.schema.names)
     assert [values for values, _ in made.tuples(stream, "t.tuples.count")] == tuples
     assert made.report.dead.tolist() == [1]

@@ -22,7 +22,7 @@ from tests.spark.topologies import subscription
 from tuple_tree.anchors import Edges, readable_roots
 from tuple_tree.components import KEYED, BoltManifest, Grouping, SpoutManifest
 from tuple_tree.manifest import Manifest
-from tuple_tree.streams import Stream, declare
+from tuple_tree.streams import StreamDeclaration, declare
 
 PARTITIONS = 2
 LEDGER = LedgerSettings(1_000, 600_000, 30_000)
@@ -33,7 +33,7 @@ SINGLE = declare({"word": str}, codec="avro")
 Transform = Callable[[Any], Any]
 
 
-def topology(stream: Stream = WORDS, grouping: Any = "fields") -> tuple[Manifest, BoltManifest]:
+def topology(stream: StreamDeclaration = WORDS, grouping: Any = "fields") -> tuple[Manifest, BoltManifest]:
     """lines → split → count, and the bolt in the middle."""
     keys = ("word",) if grouping in KEYED else ()
     split = BoltManifest(name="split", streams=(stream,), subscriptions=(subscription("lines"),))
@@ -91,7 +91,7 @@ def write_2(*batches: Any, batch_id: int = 0) -> list[dict[str, Any]]:
     return rows_of(sent)
 
 
-def children(rows: Sequence[dict[str, Any]], stream: Stream = WORDS) -> list[tuple[Any, Edges]]:
+def children(rows: Sequence[dict[str, Any]], stream: StreamDeclaration = WORDS) -> list[tuple[Any, Edges]]:
     return [
         each
         for row in rows
@@ -188,7 +188,7 @@ def test_no_tree_is_acked_before_all_children_of_a_whole_attempt(lines: list[str
 
 @pytest.mark.parametrize("stream", [WORDS, SINGLE], ids=["packs", "single records"])
 @pytest.mark.parametrize("grouping", sorted({*get_args(Grouping)} - {"direct", "custom", "local"}))
-def test_rows_arrive_and_trees_complete(stream: Stream, grouping: str) -> None:
+def test_rows_arrive_and_trees_complete(stream: StreamDeclaration, grouping: str) -> None:
     rng = random.Random(7)
     lines = [" ".join(rng.choices("abcd", k=rng.randint(0, 5))) for _ in range(100)]
     batch, trees, _ = inbox(lines, rng)

@@ -23,7 +23,7 @@ from tuple_tree.done_sets import DoneSet
 from tuple_tree.manifest import Manifest
 from tuple_tree.process_stats import StatsRecord
 from tuple_tree.source_commits import SourceCommit
-from tuple_tree.streams import Field, Stream
+from tuple_tree.streams import Field, StreamDeclaration
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "vectors" / "version_1.json").read_text())
 STREAMS = {each["codec"]: each for each in GOLDEN["tuples"]}
@@ -37,9 +37,9 @@ def headers_of(record: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(name, bytes_of(value)) for name, value in record["headers"]]
 
 
-def stream_of(codec: Any) -> Stream:
+def stream_of(codec: Any) -> StreamDeclaration:
     fields = tuple(Field(name=name, type=type_) for name, type_ in STREAMS[codec]["fields"])
-    return Stream(name=codec, codec=codec, fields=fields)
+    return StreamDeclaration(name=codec, codec=codec, fields=fields)
 
 
 def runs_of(found: list[list[int]]) -> list[tuple[int, int]]:

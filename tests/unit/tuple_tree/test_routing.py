@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tuple_tree.arrow_packs import PackCodec
 from tuple_tree.components import Subscription
 from tuple_tree.routing import HASH_SEED, acker_partition, chooser, fields_task, grouping_key, partial_key_tasks
-from tuple_tree.streams import Stream, declare
+from tuple_tree.streams import StreamDeclaration, declare
 
 _VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "vectors" / "routing.json").read_text())
 
@@ -87,7 +87,7 @@ def test_pairs_of_many_different_values_reach_the_tasks_of_their_tuples() -> Non
     _compare(declare({"a": int, "b": int}), rows, ["a", "b"], 31)
 
 
-def _compare(stream: Stream, rows: list[tuple[Any, ...]], fields: list[str], tasks: int) -> None:
+def _compare(stream: StreamDeclaration, rows: list[tuple[Any, ...]], fields: list[str], tasks: int) -> None:
     """The rows of each task, as columns, as tuples, and by XXH64 of the documented key."""
     subscription = Subscription(source="lines", stream="default", grouping="fields", fields=tuple(fields))
     codec = PackCodec(stream)

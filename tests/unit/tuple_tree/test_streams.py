@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tuple_tree.errors import WireError
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
-from tuple_tree.streams import Field, Stream, declare
+from tuple_tree.streams import Field, StreamDeclaration, declare
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -29,7 +29,9 @@ def test_declared_types_become_avro_types() -> None:
     assert stream.field_names == (*_ALL_TYPES, "tags", "maybe")
     assert (stream.name, stream.codec) == ("default", "arrow")
     # Names alone are of text, or of bytes.
-    assert declare(["a", "b"]) == Stream(fields=(Field(name="a", type="string"), Field(name="b", type="string")))
+    assert declare(["a", "b"]) == StreamDeclaration(
+        fields=(Field(name="a", type="string"), Field(name="b", type="string"))
+    )
     assert declare("word") == declare(["word"])
     assert declare(["a"], "raw", "bytes").fields == (Field(name="a", type="bytes"),)
 

@@ -17,13 +17,12 @@ from spout_sdk import (
     KafkaSpout,
     OutputCollector,
     RetryPolicy,
-    StateError,
-    StatefulBolt,
-    TopicsError,
     TopologyBuilder,
     Tuple,
     declare,
 )
+from spout_sdk.errors import StateError, TopicsError
+from spout_sdk.state import StatefulBolt
 from spout_sdk.state.stores import MemoryStore
 from tests.unit.inspection.health.watched import HOST, SOURCE, Watched
 

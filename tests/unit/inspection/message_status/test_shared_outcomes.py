@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from inspection.message_status import MessageStatus, State, StatusReader
-from spout_sdk import BasicBolt, Client, KafkaSpout, MessageOutcome, OutcomePendingError, Topology, TopologyBuilder
+from spout_sdk import BasicBolt, KafkaSpout, Topology, TopologyBuilder
+from spout_sdk.client import Client, MessageOutcome
+from spout_sdk.errors import OutcomePendingError
 from spout_sdk.testing import SimulatedCluster
 from tests.unit.inspection.message_status.reading_clients import reading_settings
 from tests.waiting import eventually

@@ -6,24 +6,12 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    BasicBolt,
-    BasicCollector,
-    ComponentError,
-    KafkaBolt,
-    KafkaSpout,
-    RetryTupleError,
-    StateCollector,
-    StatefulBolt,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
+from spout_sdk import BasicBolt, BasicCollector, KafkaBolt, KafkaSpout, RetryTupleError, TopologyBuilder, Tuple, declare
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
 from spout_sdk.bolts.step import Step
 from spout_sdk.emitting.dead_letters import DeadLetters
-from spout_sdk.errors import DeliveryError
+from spout_sdk.errors import ComponentError, DeliveryError
+from spout_sdk.state import StateCollector, StatefulBolt
 from spout_sdk.testing import SimulatedCluster
 from tests.components import ByHand, kinds, source
 

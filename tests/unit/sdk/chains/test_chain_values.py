@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spout_sdk import ArrowBolt, ArrowCollector, KafkaBolt, RetryPolicy, Stream, TopologyBuilder, declare
+from spout_sdk import KafkaBolt, RetryPolicy, StreamDeclaration, TopologyBuilder, declare
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
 from spout_sdk.testing import SimulatedCluster
 from tests.components import Sink, kinds, source
 
@@ -26,7 +27,9 @@ class Columns(ArrowBolt):
         collector.ack()
 
 
-def topology(emits: Any, grouping: str, bolt: Any, *, stream: Stream | None = None, **options: Any) -> TopologyBuilder:
+def topology(
+    emits: Any, grouping: str, bolt: Any, *, stream: StreamDeclaration | None = None, **options: Any
+) -> TopologyBuilder:
     """A spout of numbers, or of a stream, a bolt that emits, and a bolt behind it."""
     builder = TopologyBuilder("values", message_timeout=5, max_tree_age=300)
     builder.set_spout("numbers", source(stream or declare({"n": int})))
@@ -35,7 +38,7 @@ def topology(emits: Any, grouping: str, bolt: Any, *, stream: Stream | None = No
     return builder
 
 
-def emitting(stream: Stream, value: Callable[[int], Any], times: Callable[[int], int] = lambda _: 1) -> Any:
+def emitting(stream: StreamDeclaration, value: Callable[[int], Any], times: Callable[[int], int] = lambda _: 1) -> Any:
     """A bolt that emits values for a number."""
     return kinds(lambda values, _: [((value(values[0]),), "default")] * times(values[0]), stream).basic
 
@@ -51,7 +54,7 @@ def emitting(stream: Stream, value: Callable[[int], Any], times: Callable[[int],
     ids=["an Avro body", "a large number", "half of a surrogate pair"],
 )
 def test_columns_of_values_that_were_emitted_as_tuples(
-    stream: Stream, value: Callable[[int], Any], acked: list[int], grouping: str
+    stream: StreamDeclaration, value: Callable[[int], Any], acked: list[int], grouping: str
 ) -> None:
     builder = topology(emitting(stream, value), grouping, Columns)
     with SimulatedCluster(builder.build(), sources={"numbers": [(0,), (1,)]}) as cluster:

@@ -5,20 +5,11 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import (
-    ArrowBolt,
-    ArrowCollector,
-    BoltDeclarer,
-    KafkaBolt,
-    KafkaSpout,
-    StateCollector,
-    StatefulBolt,
-    TaskContext,
-    TopologyBuilder,
-    TopologyError,
-    Tuple,
-    declare,
-)
+from spout_sdk import KafkaBolt, KafkaSpout, TaskContext, TopologyBuilder, Tuple, declare
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
+from spout_sdk.errors import TopologyError
+from spout_sdk.groupings import BoltDeclarer
+from spout_sdk.state import StateCollector, StatefulBolt
 from spout_sdk.testing import SimulatedCluster
 from tests.components import InBatches, Split, kinds, source
 from tests.seeds import each_seed

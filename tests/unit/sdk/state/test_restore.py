@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_clients.errors import UnknownTopologyError
-from spout_sdk import StateView, Topology
+from spout_sdk import Topology
 from spout_sdk.errors import StateError, TopicsError
 from spout_sdk.runtime.task_loop import ComponentProcess
-from spout_sdk.state import restore
+from spout_sdk.state import StateView, restore
 from spout_sdk.state.process_states import process_states
 from spout_sdk.state.restore import RestoreProgress, Restorer
 from spout_sdk.state.stores import MemoryStore, Store

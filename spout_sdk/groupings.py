@@ -1,12 +1,18 @@
-"""`BoltDeclarer`: the subscriptions of a bolt."""
+"""Groupings: the subscriptions of a bolt, groupings of your own, and the tasks that direct groupings choose among.
+
+from spout_sdk.groupings import CustomGrouping
+"""
 
 from collections.abc import Sequence
 
+from spout_sdk.api.context import TaskId
 from spout_sdk.api.signatures import check_signatures
 from spout_sdk.errors import TopologyError
 from tuple_tree.components import Grouping, Subscription
-from tuple_tree.routing import CustomFactory
+from tuple_tree.routing import CustomFactory, CustomGrouping
 from tuple_tree.streams import DEFAULT_STREAM
+
+__all__ = ["BoltDeclarer", "CustomGrouping", "TaskId"]
 
 
 class BoltDeclarer:

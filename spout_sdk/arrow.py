@@ -1,4 +1,7 @@
-"""`ArrowBolt`, which takes columns instead of tuples; its collector, and its operator."""
+"""`ArrowBolt`, which takes columns instead of tuples; its collector, and its operator.
+
+from spout_sdk.arrow import ArrowBolt, ArrowCollector
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -23,6 +26,8 @@ from tuple_tree.anchors import Rows
 from tuple_tree.errors import describe
 from tuple_tree.input_batch import numbered
 from tuple_tree.streams import DEFAULT_STREAM
+
+__all__ = ["ArrowBolt", "ArrowCollector"]
 
 
 def row_numbers(rows: Any, size: int) -> Rows:
