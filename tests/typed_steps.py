@@ -6,6 +6,8 @@ An ignored error that mypy does not find is an error of its own (`warn_unused_ig
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from spout_sdk import KafkaSpout, StepContext, TopologyBuilder
 from spout_sdk.windows import count, tumbling
 from tests.unit.sdk.shop import Item, Order, items
@@ -46,6 +48,10 @@ def several(prices: Sequence[Price]) -> list[float | None]:
 
 def stored(prices: Sequence[Price]) -> None:
     assert prices
+
+
+def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
 
 
 class Http:
@@ -92,6 +98,7 @@ def right() -> None:
     items_by_order, prices_by_order = found.key_by("order"), priced.key_by("order")
     items_by_order.join(prices_by_order, joined, as_of=("order", "euros")).to("joined", key=lambda row: row.item)
     items_by_order.join_within(prices_by_order, paired, seconds=60, at="at").filter(lambda row: row.euros).to("paired")
+    found.step(doubled, returns=Item, tasks=2).step(known)
     shop.resource(open_http)
     found.step(asked).step(several).filter(lambda euros: euros > 1.0).to("euros")
     found.step(asked).step(stored)
@@ -124,4 +131,5 @@ def wrong() -> None:
     items_by_order.join_within(prices_by_order, total, seconds=1, at="at")  # type: ignore[arg-type]
     items_by_order.join_within(prices_by_order, paired)  # type: ignore[call-arg]
     found.join(prices_by_order, joined)  # type: ignore[attr-defined]
+    found.step(doubled, returns=Price).step(known)  # type: ignore[arg-type]
     shop.spout("others", found)  # type: ignore[arg-type]

@@ -59,7 +59,8 @@ class ChainReader:
         self._settlement.received(opened)
         pack.counters.transferred += opened.size
         rows, errors = placed.rows, dict[int, WireError]()
-        values_of = pack.codec.values_of if isinstance(pack.codec, ObjectCodec) else None
+        # Rows of an `ObjectCodec` are objects, unless they were emitted as columns.
+        values_of = pack.codec.values_of if isinstance(pack.codec, ObjectCodec) and isinstance(rows, list) else None
         if values_of is not None and not self._takes_rows:
             rows, values_of = _each(rows, values_of, errors), None
         # The rows of a stream that other bolts receive through Kafka are encoded.

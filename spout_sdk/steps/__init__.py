@@ -4,7 +4,8 @@
 
 - `stream`: `Stream`, whose methods add steps; `upstream`: its base, the components that emit its rows.
 - `function`: what the annotations of a function say; `join_function`: those of a join.
-- `operator`: calls a function with the rows of a record; `async_operator`: awaits it.
+- `operator`: calls a function with the rows of a record; `async_operator`: awaits it;
+  `column_operator`: calls it with columns.
 - `call`: the rows of a call, and what became of them; `emitter`: emits the results.
 - `context`: information about a row; `resources`: what a task opens for its functions.
 - `bolt`, `state_bolt`, `join_bolt`, `window_bolt`, `topic_bolt`: the bolts that are made of functions, states, joins,

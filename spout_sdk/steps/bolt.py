@@ -7,8 +7,10 @@ from typing import Any
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.needs import Needs
 from spout_sdk.api.row_types import RowType
+from spout_sdk.arrow import ArrowBolt
 from spout_sdk.operators.async_bolt import AsyncBolt
 from spout_sdk.steps.async_operator import AsyncStepOperator
+from spout_sdk.steps.column_operator import ColumnStepOperator
 from spout_sdk.steps.function import StepFunction
 from spout_sdk.steps.operator import StepOperator
 from tuple_tree.streams import DEFAULT_STREAM
@@ -50,8 +52,16 @@ class AsyncStepBolt(StepBolt):
         vars(self).update(settings)
 
 
+class ColumnStepBolt(StepBolt):
+    """A function of record batches."""
+
+    needs = replace(ArrowBolt.needs, kind="a step of record batches", called_by=ColumnStepOperator, instance=True)
+
+
 def step_bolt(step: StepFunction, settings: Mapping[str, Any] | None = None) -> StepBolt:
     """The bolt of a function; with settings if it is awaited."""
+    if step.returns == "columns":
+        return ColumnStepBolt(step)
     return AsyncStepBolt(step, settings or {}) if step.is_async else StepBolt(step)
 
 

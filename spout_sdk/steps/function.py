@@ -9,18 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+import pyarrow as pa
+
 from spout_sdk.api.row_members import shown_type
 from spout_sdk.api.row_types import RowType
 from spout_sdk.errors import TopologyError
 from spout_sdk.steps.context import StepContext
 from spout_sdk.steps.resources import Resource, needed_resources
 
-Returns = Literal["row", "rows", "nothing", "test", "batch"]
+Returns = Literal["row", "rows", "nothing", "test", "batch", "columns"]
 """The result of a call.
 
 - `row`: a row or None; `rows`: any number of rows; `nothing`: None;
 - `test`: whether the row that it got goes on;
-- `batch`: called with several rows, a list with a row or None for each, or None.
+- `batch`: called with several rows, a list with a row or None for each, or None;
+- `columns`: called with a record batch, one with as many rows, or None.
 """
 
 _ROWS: Final = (collections.abc.Iterator, collections.abc.Generator)
@@ -55,11 +58,15 @@ class StepFunction:
     resources: Mapping[str, Resource] = field(default_factory=dict)
 
 
-def step_function(name: str, function: Callable[..., Any], known: Mapping[Any, Resource]) -> StepFunction:
+def step_function(
+    name: str, function: Callable[..., Any], known: Mapping[Any, Resource], columns_of: Any = None
+) -> StepFunction:
     """A function as a step.
 
     Args:
         known: type → resource.
+        columns_of: the class that has a member for each column of the record batches that the function returns; None
+            for a function of rows.
 
     Raises:
         TopologyError: if its annotations do not say what it takes and returns; the text says what to write.
@@ -77,6 +84,14 @@ def step_function(name: str, function: Callable[..., Any], known: Mapping[Any, R
         raise TopologyError(
             f"{where} does not say what it returns: write -> None for nothing, -> Item for a row, -> Item | None, "
             "or -> Iterator[Item] for any number of rows"
+        )
+    others = _others(where, parameters[1:], hints)
+    if hints[row.name] is pa.RecordBatch:
+        return _column_function(where, function, hints["return"], columns_of, needed_resources(where, others, known))
+    if columns_of is not None:
+        raise TopologyError(
+            f"{where} has returns={shown_type(columns_of)}, and takes no pyarrow.RecordBatch: leave returns= out, the "
+            "annotation of its result says what it returns"
         )
     returned, is_async = hints["return"], inspect.iscoroutinefunction(_plain(function))
     origin = typing.get_origin(returned)
@@ -110,13 +125,34 @@ def step_function(name: str, function: Callable[..., Any], known: Mapping[Any, R
         returned = _of_batch(where, returned, is_async=is_async)
     takes = _row_type(where, f"parameter {row.name!r}", taken)
     gives = None if returned is None else _row_type(where, "its result", returned)
-    others = _others(where, parameters[1:], hints)
     has_context = bool(others) and StepContext in others.values()
     if has_context and ([*others.values()].index(StepContext) or returns == "batch"):
         raise TopologyError(f"{where}: a StepContext is the second parameter of a function of one row: move it there")
     wanted = {parameter: type_ for parameter, type_ in others.items() if type_ is not StepContext}
     resources = needed_resources(where, wanted, known, is_async=is_async)
     return StepFunction(function_name(function), function, takes, gives, returns, is_async, has_context, resources)
+
+
+def _column_function(
+    where: str, function: Callable[..., Any], returned: Any, columns_of: Any, resources: Mapping[str, Resource]
+) -> StepFunction:
+    """A function of a record batch."""
+    is_nothing = returned in (None, types.NoneType)
+    if not is_nothing and returned is not pa.RecordBatch:
+        raise TopologyError(
+            f"{where} takes a record batch and returns {shown_type(returned)}: write -> pa.RecordBatch, with a row for "
+            "each row of the batch, or -> None"
+        )
+    if is_nothing != (columns_of is None):
+        raise TopologyError(
+            f"{where} returns a record batch, and its columns are not declared: write .step({function_name(function)}, "
+            "returns=Row), with a class of yours as Row that has a member for each column"
+            if columns_of is None
+            else f"{where} returns None, and has returns={shown_type(columns_of)}: leave it out, or write -> "
+            "pa.RecordBatch"
+        )
+    gives = None if is_nothing else _row_type(where, "returns=", columns_of)
+    return StepFunction(function_name(function), function, None, gives, "columns", resources=resources)
 
 
 def filter_function(name: str, function: Callable[[Any], object], row_type: RowType[Any]) -> StepFunction:

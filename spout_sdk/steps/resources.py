@@ -115,7 +115,7 @@ async def _entered(stack: contextlib.AsyncExitStack, manager: Any) -> Any:
 
 
 def needed_resources(
-    where: str, parameters: Mapping[str, Any], known: Mapping[Any, Resource], *, is_async: bool
+    where: str, parameters: Mapping[str, Any], known: Mapping[Any, Resource], *, is_async: bool = False
 ) -> dict[str, Resource]:
     """The resources of the parameters of a step.
 

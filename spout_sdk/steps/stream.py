@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
 from spout_sdk.api.row_types import RowType
 from spout_sdk.errors import TopologyError
@@ -20,6 +20,9 @@ from spout_sdk.windows.aggregate_bolt import EmitOn
 from spout_sdk.windows.aggregates import Aggregate
 from spout_sdk.windows.specs import WindowSpec
 from tuple_tree.streams import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LONGEST_NAME: Final = 70  # of the name of a topic in that of a step
 
@@ -40,27 +43,48 @@ class Stream(Upstream[T]):
 
     # The first that fits counts. Behind the row, a function may have a context and resources.
     @overload
-    def step(self, function: Callable[Concatenate[Sequence[T], P], None], **options: Any) -> None: ...
-    @overload
     def step(
-        self, function: Callable[Concatenate[Sequence[T], P], Sequence[R | None]], **options: Any
+        self, function: Callable[Concatenate[pa.RecordBatch, P], pa.RecordBatch], *, returns: type[R], **options: Any
     ) -> Stream[R]: ...
     @overload
-    def step(self, function: Callable[Concatenate[T, P], None], **options: Any) -> None: ...
+    def step(
+        self, function: Callable[Concatenate[Sequence[T], P], None], *, returns: None = None, **options: Any
+    ) -> None: ...
     @overload
-    def step(self, function: Callable[Concatenate[T, P], Awaitable[None]], **options: Any) -> None: ...
+    def step(
+        self,
+        function: Callable[Concatenate[Sequence[T], P], Sequence[R | None]],
+        *,
+        returns: None = None,
+        **options: Any,
+    ) -> Stream[R]: ...
     @overload
-    def step(self, function: Callable[Concatenate[T, P], AsyncIterator[R]], **options: Any) -> Stream[R]: ...
+    def step(self, function: Callable[Concatenate[T, P], None], *, returns: None = None, **options: Any) -> None: ...
     @overload
-    def step(self, function: Callable[Concatenate[T, P], Awaitable[R | None]], **options: Any) -> Stream[R]: ...
+    def step(
+        self, function: Callable[Concatenate[T, P], Awaitable[None]], *, returns: None = None, **options: Any
+    ) -> None: ...
     @overload
-    def step(self, function: Callable[Concatenate[T, P], Iterator[R]], **options: Any) -> Stream[R]: ...
+    def step(
+        self, function: Callable[Concatenate[T, P], AsyncIterator[R]], *, returns: None = None, **options: Any
+    ) -> Stream[R]: ...
     @overload
-    def step(self, function: Callable[Concatenate[T, P], R | None], **options: Any) -> Stream[R]: ...
+    def step(
+        self, function: Callable[Concatenate[T, P], Awaitable[R | None]], *, returns: None = None, **options: Any
+    ) -> Stream[R]: ...
+    @overload
+    def step(
+        self, function: Callable[Concatenate[T, P], Iterator[R]], *, returns: None = None, **options: Any
+    ) -> Stream[R]: ...
+    @overload
+    def step(
+        self, function: Callable[Concatenate[T, P], R | None], *, returns: None = None, **options: Any
+    ) -> Stream[R]: ...
     def step(
         self,
         function: Callable[..., Any],
         *,
+        returns: Any = None,
         name: str | None = None,
         tasks: int | None = None,
         concurrency: int | None = None,
@@ -82,7 +106,9 @@ class Stream(Upstream[T]):
         the type of a `TopologyBuilder.resource` gets what the task has opened.
 
         A function with a parameter `rows: Sequence[Order]` is called with several rows, up to 500, and returns a list
-        with a row or None for each of them, in their order, or None. If it raises, all of these rows fail.
+        with a row or None for each of them, in their order, or None. If it raises, all of these rows fail. So it is
+        with a parameter of type `pyarrow.RecordBatch`, which has a column for each field: the function returns a record
+        batch with as many rows, or None.
 
         Args:
             function: with annotations for its row and its result.
@@ -101,7 +127,7 @@ class Stream(Upstream[T]):
         Raises:
             TopologyError: if the annotations do not say what the function takes and returns, or an option is invalid.
         """
-        made = step_function(name or function_name(function), function, self.builder.resources)
+        made = step_function(name or function_name(function), function, self.builder.resources, returns)
         given = {
             "concurrency": concurrency,
             "time_limit": time_limit,

@@ -103,6 +103,7 @@ def test_steps() -> None:
         minutes = [json.loads(record.value() or b"") for record in cluster.records("minutes")]
         assert {"name": "tea", "start": 0, "sold": 2, "euros": 6.0} in minutes
         assert cluster.stats("log").counters == {"beer": 3}
+        assert {json.loads(record.value() or b"")["name"] for record in cluster.records("long")} == {"milk", "beer"}
         [letter] = cluster.dead_letters()
         assert "Expected `str`, got `int` - at `$.items[1]`" in letter.detail
 

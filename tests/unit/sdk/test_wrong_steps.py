@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+import pyarrow as pa
 import pytest
 
 from spout_sdk import KafkaSpout, declare
@@ -153,6 +154,18 @@ def untyped_join(order, item: Item | None) -> Order:  # type: ignore[no-untyped-
     return ORDERS[0]
 
 
+def columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+def of_columns(batch: pa.RecordBatch) -> Order:
+    return ORDERS[0]
+
+
+def to_nothing(batch: pa.RecordBatch) -> None:
+    assert batch
+
+
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a lambda": (lambda_step, "is a lambda, which has no types: write def"),
     "no type of a parameter": (lambda s: s.step(unannotated), "parameter 'order' has no type: write def unannotated("),
@@ -207,6 +220,10 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a time that is not there": (lambda s: joins(s, joined, as_of="at"), "Order, the rows of 'orders', has no member"),
     "a time that is text": (lambda s: joins(s, joined, as_of=("id", "order")), "which is no time: write an int"),
+    "columns of what": (lambda s: s.step(columns), "write .step(columns, returns=Row), with a class of yours as Row"),
+    "a row of columns": (lambda s: s.step(of_columns, returns=Order), "write -> pa.RecordBatch, with a row for each"),
+    "columns of nothing": (lambda s: s.step(to_nothing, returns=Order), "and has returns=Order: leave it out"),
+    "rows with columns": (lambda s: s.step(items, returns=Item), "leave returns= out"),
     "no aggregate of a member": (
         lambda s: s.key_by("id").window(tumbling(count=2)).aggregate(Order, n=count()),
         "Order has items, and a result of a window has id, start, end, n",
