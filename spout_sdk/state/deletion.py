@@ -36,5 +36,5 @@ class Absence:
         if value is not DELETE and not self._is_null_allowed:
             raise StateError(
                 f"{method}() of bolt {self._component!r} returned None, and its state may not be null: return the new "
-                f"value from {self._bolt}.{method}, or `return DELETE` of spout_sdk to delete the key"
+                f"value from {self._bolt}.{method}, or `return DELETE` of spout_sdk.state to delete the key"
             )

@@ -315,7 +315,7 @@ class SimulatedCluster(Readable):
 
 
 def complete_topology(
-    topology: Topology,
+    topology: Topology | TopologyBuilder,
     *,
     sources: Mapping[str, Iterable[Sequence[Any] | FixedTuple]] | None = None,
     bolts: Mapping[str, Factory] | None = None,
@@ -324,7 +324,7 @@ def complete_topology(
     """Runs a topology until every message has an outcome, which may be a timeout, and stops it cleanly.
 
     Args:
-        topology: the result of `TopologyBuilder.build`.
+        topology: a builder, or the result of its `build`.
         sources: mocked spout → the messages that it emits: values, or `FixedTuple`s.
         bolts: bolt → another class or callable that replaces it.
         seed: seed of all random choices.
@@ -337,12 +337,11 @@ def complete_topology(
         SimulationError: if `sources` or `bolts` names a component that does not exist, or lacks an external one.
         ComponentError: if a component raised outside of `execute`.
     """
-    manifest = topology.manifest
-    tick = manifest.tick_ms / 1000
     with SimulatedCluster(topology, sources=sources, bolts=bolts, seed=seed) as cluster:
+        manifest = cluster.topology.manifest
         cluster.run_until_idle()
         while any(cluster.pending(spout.name) for spout in manifest.spouts):
-            cluster.advance(tick)
+            cluster.advance(manifest.tick_ms / 1000)
         return cluster
 
 
