@@ -3,13 +3,12 @@
 import collections.abc
 import functools
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
-
-import pyarrow as pa
 
 from spout_sdk.api.row_members import shown_type
 from spout_sdk.api.row_types import RowType
@@ -86,7 +85,7 @@ def step_function(
             "or -> Iterator[Item] for any number of rows"
         )
     others = _others(where, parameters[1:], hints)
-    if hints[row.name] is pa.RecordBatch:
+    if _is_record_batch(hints[row.name]):
         return _column_function(where, function, hints["return"], columns_of, needed_resources(where, others, known))
     if columns_of is not None:
         raise TopologyError(
@@ -133,12 +132,18 @@ def step_function(
     return StepFunction(function_name(function), function, takes, gives, returns, is_async, has_context, resources)
 
 
+def _is_record_batch(annotation: Any) -> bool:
+    """A program that has one has imported pyarrow; others do not wait for that."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and annotation is pyarrow.RecordBatch
+
+
 def _column_function(
     where: str, function: Callable[..., Any], returned: Any, columns_of: Any, resources: Mapping[str, Resource]
 ) -> StepFunction:
     """A function of a record batch."""
     is_nothing = returned in (None, types.NoneType)
-    if not is_nothing and returned is not pa.RecordBatch:
+    if not is_nothing and not _is_record_batch(returned):
         raise TopologyError(
             f"{where} takes a record batch and returns {shown_type(returned)}: write -> pa.RecordBatch, with a row for "
             "each row of the batch, or -> None"

@@ -21,11 +21,13 @@ EXPORTS = {
 """Module → the names that it exports."""
 
 
-def test_the_top_level_is_small_and_each_name_is_public_in_one_module() -> None:
+def test_the_top_level_is_small_and_each_name_is_public_and_documented_in_one_module() -> None:
     assert len(EXPORTS["spout_sdk"]) <= 25
     assert {*EXPORTS} > {f"spout_sdk.{each}" for each in ("errors", "state", "windows", "client", "testing")}
     exported = Counter(name for names in EXPORTS.values() for name in names)
     assert [name for name, times in exported.items() if times > 1] == []
+    pages = "".join(page.read_text() for page in (Path(__file__).parents[2] / "docs/reference").glob("*.md"))
+    assert [module for module in EXPORTS if f"<!-- members: {module} " not in pages] == []
 
 
 @pytest.mark.parametrize("package", [*EXPORTS, "spark_jobs", "local_kafka"])
