@@ -173,6 +173,8 @@ def _scalar(classes: set[type], type_: Any, where: str) -> str:
 def _remedy(type_: Any) -> str:
     if type_ is Any or type_ is object:
         return "name its type, such as str or int"
+    if isinstance(type_, typing.TypeVar):
+        return "say what it is where the class is the type of rows, as in Page[Order]"
     if type_ in (list, dict, set, tuple, frozenset):
         return f"say what it has, as in {type_.__name__}[{'str, int' if type_ is dict else 'str'}]"
     if typing.get_origin(type_) in (typing.Union, types.UnionType):

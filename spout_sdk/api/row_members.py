@@ -38,6 +38,10 @@ def members_of(type_: Any) -> Members:
     Raises:
         TopologyError: if a member may be missing.
     """
+    generic = typing.get_origin(type_)
+    if variables := _variables(generic):  # of a class of the user's, as in Page[Order]
+        given, members = dict(zip(variables, typing.get_args(type_), strict=True)), members_of(generic)
+        return members._replace(types={name: _filled(each, given) for name, each in members.types.items()})
     if typing.is_typeddict(type_):
         hints = typing.get_type_hints(type_)
         if missing := ", ".join(sorted(type_.__optional_keys__)):
@@ -64,6 +68,20 @@ def members_of(type_: Any) -> Members:
     if dataclasses.is_dataclass(type_):
         return _of_dataclass(type_)
     return Members({VALUE_FIELD: type_}, lambda row: (row,), itemgetter(0), has_members=False)
+
+
+def _filled(type_: Any, given: Mapping[Any, Any]) -> Any:
+    """A type with types in place of its variables."""
+    if isinstance(type_, typing.TypeVar):
+        return given.get(type_, type_)
+    variables = () if isinstance(type_, type) else _variables(type_)
+    return type_[tuple(given.get(each, each) for each in variables)] if variables else type_
+
+
+def _variables(type_: Any) -> tuple[Any, ...]:
+    """The type variables of a generic class or type."""
+    variables = getattr(type_, "__parameters__", ())
+    return variables if isinstance(variables, tuple) else ()
 
 
 def _of_dataclass(type_: Any) -> Members:

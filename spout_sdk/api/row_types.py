@@ -135,7 +135,8 @@ def _class_of(type_: Any) -> Any:
     type_ = plain_type(type_)
     if typing.get_origin(type_) is typing.Literal:
         return type(typing.get_args(type_)[0])
-    return dict if typing.is_typeddict(type_) else typing.get_origin(type_) or type_
+    of = typing.get_origin(type_) or type_
+    return dict if typing.is_typeddict(of) else of
 
 
 def _is_sub(one: type, other: type) -> bool:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from spout_sdk.api.needs import needs_of
+from spout_sdk.api.row_members import shown_type
+from spout_sdk.api.row_types import RowType
 from spout_sdk.arguments import as_topology_error, check_choice
 from spout_sdk.errors import InvalidMessageError, TopologyError
 from spout_sdk.kafka_spout.spout import KafkaSpout
@@ -17,7 +19,7 @@ from spout_sdk.windows.window_values import WindowValues, input_types
 from tuple_tree.components import WINDOW_START, BoltManifest, SpoutManifest, StateManifest, Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.names import check_name, results_topic
-from tuple_tree.streams import DEFAULT_STREAM, Field, StreamDeclaration
+from tuple_tree.streams import DEFAULT_STREAM, StreamDeclaration, declare
 
 _INTEGERS: Final = ("int", "long")
 _WIDER: Final[Mapping[str, tuple[str, ...]]] = {
@@ -156,14 +158,43 @@ def windowed(manifest: Manifest, bolt: BoltManifest, made: AggregateBolt, state:
     if WINDOW_START.name in {field.name for field in state.key}:
         raise TopologyError(f"bolt {bolt.name!r} is grouped by {WINDOW_START.name!r}, a name of the SDK: rename it")
     values = WindowValues(made, bolt.name, input_types(manifest, bolt.name))
-    if made.needs.results and type(made).result is AggregateBolt.result and values.result_types is not None:
-        _check_result(bolt, state.key, values.result_types)
+    if made.needs.results and values.result_types is not None:
+        fields = [*((field.name, field.type) for field in state.key), ("start", "long"), ("end", "long")]
+        results = [*fields, *values.result_types.items()]
+        if DEFAULT_STREAM in made.row_types:
+            _check_row(made.row_types[DEFAULT_STREAM], dict(results))
+        elif type(made).result is AggregateBolt.result:
+            _check_result(bolt, results)
     return StateManifest(**{**dict(state), "key": (*state.key, WINDOW_START), "windows": made.emit_on})
 
 
-def _check_result(bolt: BoltManifest, key: tuple[Field, ...], results: Mapping[str, Any]) -> None:
+def _check_row(row_type: RowType[Any], made: Mapping[str, Any]) -> None:
+    """Checks the members of the rows of a step; raises `TopologyError`."""
+    for name, wanted in row_type.stream.field_types.items():
+        if made[name] is None:  # the rows of `collect`, which have no type
+            continue
+        given = declare({name: made[name]}).field_types[name]
+        if not _takes(wanted, given):
+            has, gets = (" or ".join(map(str, each if isinstance(each, list) else [each])) for each in (wanted, given))
+            raise TopologyError(
+                f"field {name!r} of {shown_type(row_type.type)} is {has}, and the window has {gets}: write "
+                f"{name}: {_in_python(given)}"
+            )
+
+
+def _in_python(type_: Any) -> str:
+    """An Avro type as its users write it."""
+    if isinstance(type_, list):
+        return " | ".join([*(_in_python(each) for each in type_ if each != "null"), "None"])
+    if isinstance(type_, Mapping) and type_["type"] == "array":
+        return f"list[{_in_python(type_['items'])}]"
+    return {"string": "str", "int": "int", "long": "int", "double": "float", "boolean": "bool"}.get(
+        str(type_), str(type_)
+    )
+
+
+def _check_result(bolt: BoltManifest, made: Sequence[tuple[str, Any]]) -> None:
     (stream,) = (stream for stream in bolt.streams if stream.name == DEFAULT_STREAM)
-    made = [*((field.name, field.type) for field in key), ("start", "long"), ("end", "long"), *results.items()]
     declared = [(field.name, field.type) for field in stream.fields]
     if len(declared) == len(made) and all(
         _takes(wanted, given) for (_, wanted), (_, given) in zip(declared, made, strict=True)

@@ -5,13 +5,14 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
 
 import msgspec
 import pydantic
 import pytest
 
-from tests.unit.sdk.shop import ORDERS, Item, Order, order_stream, run
+from spout_sdk import KafkaSpout, TopologyBuilder
+from tests.unit.sdk.shop import ORDERS, Item, Order, order_stream, run, values
 
 
 class Named(NamedTuple):
@@ -46,6 +47,25 @@ class Everything:
     rows: list[Named]
     best: Item | None = None
     pair: tuple[int, str] = (1, "x")
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Page(Generic[T]):
+    rows: list[T]
+    last: T | None
+    before: "Page[T] | None" = None
+
+
+class Boxed(TypedDict, Generic[T]):
+    page: Page[T]
+
+
+class Pair(NamedTuple, Generic[T]):
+    one: T
+    other: dict[str, T]
 
 
 NOW = datetime.datetime(2026, 11, 29, 12, tzinfo=datetime.UTC)
@@ -88,6 +108,43 @@ def test_a_row_of_any_type_arrives_as_it_is(row: Any, is_local: bool) -> None:
         assert received == [row]
         assert type(received[0]) is type(row)
         assert cluster.dead_letters() == []
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_row_may_be_of_a_generic_class(is_local: bool) -> None:
+    received: list[Any] = []
+
+    def paged(order: Order) -> Page[Item]:
+        return Page([Item("1", "tea")], None, Page([], Item("1", "milk")))
+
+    def boxed(page: Page[Item]) -> Boxed[Item]:
+        return {"page": page}
+
+    def paired(box: Boxed[Item]) -> Pair[Page[Item]]:
+        return Pair(box["page"], {"x": box["page"]})
+
+    def take(pair: Pair[Page[Item]]) -> None:
+        received.append(pair)
+
+    stream = order_stream()
+    rows: Any = stream
+    for function in (paged, boxed, paired, take):
+        rows = (rows if is_local else rows.shuffle()).step(function)
+    with run(stream, ORDERS[:1]):
+        page = paged(ORDERS[0])
+        assert received == [Pair(page, {"x": page})]
+
+
+def test_messages_may_be_of_a_generic_class() -> None:
+    def named(page: Page[Item]) -> Iterator[str]:
+        for item in page.rows:
+            yield item.name
+
+    stream = TopologyBuilder("shop").spout("orders", KafkaSpout("orders", value=Page[Item])).step(named)
+    stream.to("raw")
+    with run(stream, [Page([Item("1", "tea")], None), b'{"rows": [1], "last": null}']) as cluster:
+        assert values(cluster, "raw") == [b"tea"]
+        assert "Expected `object`, got `int` - at `$.rows[0]`" in cluster.dead_letters()[0].detail
 
 
 class Camel(msgspec.Struct, rename="camel"):

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Generic, TypedDict, TypeVar
 
 import pyarrow as pa
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from spout_sdk import KafkaSpout, declare
 from spout_sdk.errors import TopologyError
 from spout_sdk.steps.stream import Stream
-from spout_sdk.windows import count, tumbling
+from spout_sdk.windows import count, greatest, tumbling
 from tests.unit.sdk.shop import ORDERS, Item, Order, items, order_stream
 
 
@@ -166,6 +166,31 @@ def to_nothing(batch: pa.RecordBatch) -> None:
     assert batch
 
 
+T = TypeVar("T")
+
+
+@dataclass
+class Page(Generic[T]):
+    rows: list[T]
+
+
+def page(order: Order) -> Page:  # type: ignore[type-arg]
+    return Page([order])
+
+
+@dataclass
+class Sold:
+    id: str
+    start: int
+    orders: str
+
+
+@dataclass
+class Largest:
+    id: str
+    largest: int | None
+
+
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a lambda": (lambda_step, "is a lambda, which has no types: write def"),
     "no type of a parameter": (lambda s: s.step(unannotated), "parameter 'order' has no type: write def unannotated("),
@@ -224,6 +249,18 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a row of columns": (lambda s: s.step(of_columns, returns=Order), "write -> pa.RecordBatch, with a row for each"),
     "columns of nothing": (lambda s: s.step(to_nothing, returns=Order), "and has returns=Order: leave it out"),
     "rows with columns": (lambda s: s.step(items, returns=Item), "leave returns= out"),
+    "a page of what": (
+        lambda s: s.step(page),
+        "is ~T, which a stream cannot carry: say what it is",
+    ),
+    "an aggregate of another type": (
+        lambda s: s.key_by("id").window(tumbling(count=2)).aggregate(Sold, orders=count()).topology(),
+        "field 'orders' of Sold is string, and the window has long: write orders: int",
+    ),
+    "an aggregate that cannot be made": (
+        lambda s: s.key_by("id").window(tumbling(count=2)).aggregate(Largest, largest=greatest("id")).topology(),
+        "field 'largest' of Largest is null or long, and the window has string: write largest: str",
+    ),
     "no aggregate of a member": (
         lambda s: s.key_by("id").window(tumbling(count=2)).aggregate(Order, n=count()),
         "Order has items, and a result of a window has id, start, end, n",
