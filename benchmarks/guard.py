@@ -32,7 +32,7 @@ from benchmarks.topics import payloads
 from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, TopologyBuilder, Tuple, declare
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.records import MadeRecord, Sending, TaskEnvironment
-from spout_sdk.statistics.stats import Counters
+from spout_sdk.statistics import Counters
 from tuple_tree.anchors import AnchorColumns
 from tuple_tree.edges import new_seed
 from tuple_tree.ids import random_column

@@ -7,7 +7,7 @@ from typing import Any
 from inspection.errors import StateKeyError, StateKeyNotFoundError
 from kafka_clients.log_reader import Progress
 from spout_sdk.errors import StateError
-from spout_sdk.state.view import StateEntry, StateView
+from spout_sdk.state import StateEntry, StateView
 
 
 def find_key(

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, Generic, TypedDict, TypeVar, cast
 
-from spout_sdk.statistics.stats import Stats
+from spout_sdk.statistics import Stats
 from spout_sdk.windows.late_tuples import LATE
 from tuple_tree.latency import LatencyHistogram
 from tuple_tree.process_stats import StatsRecord

@@ -24,7 +24,7 @@ from inspection.tracks import (
     skew,
     task_loads,
 )
-from spout_sdk.statistics.stats import Stats
+from spout_sdk.statistics import Stats
 from spout_sdk.windows.late_tuples import LATE
 from tuple_tree.components import BoltManifest, Component, SpoutManifest
 from tuple_tree.manifest import Manifest

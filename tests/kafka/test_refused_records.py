@@ -12,7 +12,7 @@ from confluent_kafka.admin import NewTopic
 from spout_sdk import FailReason, KafkaBolt, Tuple
 from spout_sdk.kafka.kafka_settings import ack_producer_settings, tuple_producer_settings
 from spout_sdk.kafka.kafka_sink import KafkaSink
-from spout_sdk.testing.broker import MemoryBroker
+from spout_sdk.testing import MemoryBroker
 from spout_sdk.testing.clients import MemoryProducer
 from tests.contract.components import Messages, MessageSpout
 from tests.contract.real import RealWorld

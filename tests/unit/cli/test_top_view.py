@@ -16,8 +16,8 @@ from inspection.health.observation import Observation
 from inspection.health.verdict import judge
 from inspection.view import TopologyView
 from kafka_clients.errors import UnknownTopologyError
+from spout_sdk.statistics import Stats
 from spout_sdk.statistics.state_stats import StateStats
-from spout_sdk.statistics.stats import Stats
 from tests.manifests import chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.reports import NOW, acker, manifest, stats_record

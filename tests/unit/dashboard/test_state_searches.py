@@ -6,7 +6,7 @@ from inspection.dashboard.source import SEARCH_SECONDS, Source
 from inspection.errors import SearchLimitError, StateKeyError, StateKeyNotFoundError
 from inspection.state_search import plain
 from kafka_clients.errors import UnknownTopologyError
-from spout_sdk.testing.broker import MemoryBroker
+from spout_sdk.testing import MemoryBroker
 from spout_sdk.testing.clients import MemoryClients
 from spout_sdk.testing.tasks import LIMITLESS
 from tests.manifests import bolt, counting, manifest, spout

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from acker_worker.stats import WorkerStats
-from spout_sdk.statistics.stats import Stats
+from spout_sdk.statistics import Stats
 from tests.manifests import bolt, spout
 from tests.manifests import manifest as manifest_of
 from tuple_tree.manifest import Manifest

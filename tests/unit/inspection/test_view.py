@@ -10,8 +10,8 @@ import pytest
 from acker_worker.stats import PartitionStats, WorkerStats
 from inspection.statistics import BrokerClock
 from inspection.view import ComponentView, TopologyView
+from spout_sdk.statistics import Stats
 from spout_sdk.statistics.state_stats import StateStats
-from spout_sdk.statistics.stats import Stats
 from tests.manifests import chained, counting, spout
 from tests.manifests import manifest as manifest_of
 from tests.unit.inspection.reports import NOW, acker, each_second, lines, manifest, stats_record

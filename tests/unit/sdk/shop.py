@@ -9,9 +9,9 @@ import msgspec
 
 from spout_sdk import (
     KafkaSpout,
+    Stream,
     TopologyBuilder,
 )
-from spout_sdk.steps.stream import Stream
 from spout_sdk.testing import SimulatedCluster
 
 

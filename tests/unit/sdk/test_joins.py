@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from spout_sdk import FailTupleError, KafkaSpout, RetryPolicy, TopologyBuilder
-from spout_sdk.steps.stream import KeyedStream, Stream
+from spout_sdk import FailTupleError, KafkaSpout, RetryPolicy, Stream, TopologyBuilder
+from spout_sdk.steps import KeyedStream
 from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.shop import values
 

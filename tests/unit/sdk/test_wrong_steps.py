@@ -7,9 +7,8 @@ from typing import Any, Generic, TypedDict, TypeVar
 import pyarrow as pa
 import pytest
 
-from spout_sdk import KafkaSpout, declare
+from spout_sdk import KafkaSpout, Stream, declare
 from spout_sdk.errors import TopologyError
-from spout_sdk.steps.stream import Stream
 from spout_sdk.windows import count, greatest, tumbling
 from tests.unit.sdk.shop import ORDERS, Item, Order, items, order_stream
 

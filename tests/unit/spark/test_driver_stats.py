@@ -9,7 +9,7 @@ from spark_jobs.delivering import SourceRoots
 from spark_jobs.driver_stats import DriverStats, Tally
 from spark_jobs.outcomes import Outcomes
 from spark_jobs.spouts import spout_stats
-from spout_sdk.statistics.stats import Stats
+from spout_sdk.statistics import Stats
 from tests.spark.topologies import manifest_of
 from tests.unit.spark.outcomes_rig import KEY, LIMIT, RETRIES, Clock, ack, deliver, fail, taken
 from tests.waiting import eventually
