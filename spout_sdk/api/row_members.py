@@ -33,7 +33,7 @@ class Members(NamedTuple):
 
 
 def members_of(type_: Any) -> Members:
-    """The members of a type.
+    """The members of a type; a class with parameters, such as `Page[Order]`, has members of these types.
 
     Raises:
         TopologyError: if a member may be missing.
@@ -133,7 +133,12 @@ def without_none(type_: Any) -> tuple[Any, bool]:
 
 def shown_type(type_: Any) -> str:
     """A type as its user has written it."""
-    if isinstance(type_, type) and not typing.get_args(type_):
+    arguments = typing.get_args(type_)
+    if _variables(generic := typing.get_origin(type_)):
+        return f"{generic.__name__}[{', '.join(map(shown_type, arguments))}]"
+    if typing.get_origin(type_) in (typing.Union, types.UnionType):
+        return " | ".join("None" if each is types.NoneType else shown_type(each) for each in arguments)
+    if isinstance(type_, type) and not arguments:
         return type_.__name__
     return str(type_).replace("typing.", "").replace("collections.abc.", "")
 

@@ -13,7 +13,7 @@ class StepContext:
         def ship(item: Item, context: StepContext) -> None:
             context.count("shipped")
 
-    A step that takes several rows has none.
+    A step that takes several rows has none. The key, headers and time of a message are members of a `KafkaMessage`.
     """
 
     __slots__ = ("_answer", "_failures_of", "_task", "_tuple")
@@ -26,22 +26,6 @@ class StepContext:
         failures_of: Callable[[Tuple], int],
     ) -> None:
         self._task, self._tuple, self._answer, self._failures_of = task, tuple_, answer, failures_of
-
-    @property
-    def key(self) -> bytes | None:
-        """The key of the record that has the row."""
-        return self._tuple.key
-
-    @property
-    def headers(self) -> list[tuple[str, bytes | None]]:
-        """The headers of the record that has the row."""
-        headers: Any = self._tuple.record.headers() or []
-        return [*headers]
-
-    @property
-    def timestamp_ms(self) -> int:
-        """The timestamp of the record that has the row, in milliseconds since the epoch."""
-        return self._tuple.timestamp_ms
 
     @property
     def identity(self) -> str | None:

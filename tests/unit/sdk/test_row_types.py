@@ -12,6 +12,8 @@ import pydantic
 import pytest
 
 from spout_sdk import KafkaSpout, TopologyBuilder
+from spout_sdk.kafka_spout import KafkaMessage
+from spout_sdk.testing import SimulatedCluster
 from tests.unit.sdk.shop import ORDERS, Item, Order, order_stream, run, values
 
 
@@ -145,6 +147,31 @@ def test_messages_may_be_of_a_generic_class() -> None:
     with run(stream, [Page([Item("1", "tea")], None), b'{"rows": [1], "last": null}']) as cluster:
         assert values(cluster, "raw") == [b"tea"]
         assert "Expected `object`, got `int` - at `$.rows[0]`" in cluster.dead_letters()[0].detail
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_message_is_a_row_with_its_key_headers_and_time(is_local: bool) -> None:
+    received: list[KafkaMessage[Order | None]] = []
+
+    def take(message: KafkaMessage[Order | None]) -> None:
+        received.append(message)
+
+    rows = TopologyBuilder("shop").spout("orders", KafkaSpout("orders", value=KafkaMessage[Order | None]))
+    (rows if is_local else rows.shuffle()).step(take)
+    with SimulatedCluster(rows.topology()) as cluster:
+        headers: list[tuple[str, str | bytes | None]] = [("a", b"1"), ("a", None)]
+        cluster.produce("orders", msgspec.json.encode(ORDERS[0]), key="k", headers=headers)
+        cluster.produce("orders", None, key="gone")
+        cluster.produce("orders", b"{}")
+        cluster.run_until_idle()
+        (dead,) = cluster.dead_letters()
+        assert "missing required field `id`" in dead.detail
+    found = sorted(received, key=lambda each: each.offset)
+    assert [(each.value, each.key, each.headers, each.topic, each.partition, each.offset) for each in found] == [
+        (ORDERS[0], b"k", headers, "orders", 0, 0),
+        (None, b"gone", [], "orders", 0, 1),
+    ]
+    assert all(each.timestamp.utcoffset() == datetime.timedelta() and each.timestamp.year > 2000 for each in found)
 
 
 class Camel(msgspec.Struct, rename="camel"):
