@@ -1,11 +1,12 @@
 """A broker in memory: topics, partitions, append times, and committed offsets of groups.
 
-It keeps all records, and delivers them at once and in order.
+It keeps all records until they are deleted, and delivers them at once and in order.
 """
 
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -45,6 +46,19 @@ class MemoryRecord(MadeRecord):
         return self.error_
 
 
+@dataclass(slots=True)
+class _Log:
+    """A partition: its records, its first offset, and the offset of its next record."""
+
+    records: list[MemoryRecord] = field(default_factory=list)
+    begin: int = 0
+    end: int = 0
+
+    def find(self, offset: int) -> int:
+        """The index of the first record that is not before an offset."""
+        return bisect_left(self.records, offset, key=MemoryRecord.offset)
+
+
 class MemoryBroker:
     """Topics in memory.
 
@@ -58,9 +72,7 @@ class MemoryBroker:
     """
 
     def __init__(self, topics: Sequence[TopicSpec], now_ms: Callable[[], int]) -> None:
-        self._logs: dict[str, list[list[MemoryRecord]]] = {
-            spec.name: [[] for _ in range(spec.partitions)] for spec in topics
-        }
+        self._logs: dict[str, list[_Log]] = {spec.name: [_Log() for _ in range(spec.partitions)] for spec in topics}
         self._time_type = {
             spec.name: _LOG_APPEND_TIME
             if spec.config.get("message.timestamp.type") == "LogAppendTime"
@@ -99,8 +111,9 @@ class MemoryBroker:
         stamp = (self._time_type.get(topic, _CREATE_TIME), self._now_ms())
         if refused := self.refusal(topic, partition, key, value, headers, compression):
             raise SimulationError(f"the record does not fit into {topic}: {refused.str()}")
-        record = MemoryRecord(topic, partition, len(log), value, headers or None, key, stamp)
-        log.append(record)
+        record = MemoryRecord(topic, partition, log.end, value, headers or None, key, stamp)
+        log.records.append(record)
+        log.end += 1
         self.appended += 1
         return record
 
@@ -126,15 +139,27 @@ class MemoryBroker:
 
     def fetch(self, topic: str, partition: int, offset: int, limit: int) -> list[MemoryRecord]:
         """The records from an offset on, at most `limit`."""
-        return self._log(topic, partition)[offset : offset + limit]
+        log = self._log(topic, partition)
+        return log.records[(first := log.find(offset)) : first + limit]
+
+    def delete(self, topic: str, partition: int, begin: int, end: int) -> None:
+        """Deletes a range of offsets: as retention if the first one is among them, otherwise as compaction."""
+        log = self._log(topic, partition)
+        del log.records[log.find(begin) : log.find(end)]
+        if begin <= log.begin:
+            log.begin = end
+
+    def begin(self, topic: str, partition: int) -> int:
+        """The first offset that retention has left."""
+        return self._log(topic, partition).begin
 
     def end(self, topic: str, partition: int) -> int:
         """The offset of the next record; Kafka's high watermark."""
-        return len(self._log(topic, partition))
+        return self._log(topic, partition).end
 
     def records(self, topic: str) -> list[MemoryRecord]:
         """All records of a topic, partition by partition."""
-        return [record for log in self._partitions(topic) for record in log]
+        return [record for log in self._partitions(topic) for record in log.records]
 
     def partitions(self, topic: str) -> int:
         """The number of partitions of a topic."""
@@ -168,13 +193,13 @@ class MemoryBroker:
         """The committed offset of a group; None if there is none."""
         return self._commits.get((group, topic, partition))
 
-    def _log(self, topic: str, partition: int) -> list[MemoryRecord]:
+    def _log(self, topic: str, partition: int) -> _Log:
         logs = self._partitions(topic)
         if not 0 <= partition < len(logs):
             raise SimulationError(f"topic {topic} has no partition {partition}: it has {len(logs)}, numbered from 0")
         return logs[partition]
 
-    def _partitions(self, topic: str) -> list[list[MemoryRecord]]:
+    def _partitions(self, topic: str) -> list[_Log]:
         logs = self._logs.get(topic)
         if logs is None:
             raise SimulationError(f"there is no topic {topic!r}: the topics are {', '.join(self._logs)}")

@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 _NEVER_MS: Final = 10**12  # transaction timeout, so long that no transaction times out
 _EOF: Final = KafkaError(KafkaError._PARTITION_EOF)
+_OUT_OF_RANGE: Final = KafkaError(KafkaError._AUTO_OFFSET_RESET, "Broker: Offset out of range")
 _LARGEST: Final = 1_000_000
 """librdkafka's default of `message.max.bytes`: largest uncompressed size of a record, with the largest overhead."""
 _MOST_OVERHEAD: Final = 36
@@ -66,6 +67,7 @@ class MemoryConsumer:
         self._group = settings["group.id"]
         self._on_commit = settings.get("on_commit", lambda _error, _partitions: None)
         self._reports_ends = settings.get("enable.partition.eof", False)
+        self._reports_gaps = settings.get("auto.offset.reset") == "error"
         self._joining: list[Any] = []
         self._positions: dict[tuple[str, int], int] = {}
         self._ended: set[tuple[str, int]] = set()  # partitions whose current end was reported
@@ -113,12 +115,18 @@ class MemoryConsumer:
             room = min(limit - len(messages), self._clients.room)
             if room > 0 and at not in self._paused:
                 position = self._positions[at]
+                if position < self._broker.begin(*at) and self._reports_gaps:
+                    messages.append(MemoryRecord(*at, position, error_=_OUT_OF_RANGE))
+                    continue
                 if fetched := self._broker.fetch(*at, position, room):
                     del self._positions[at]  # moves it to the end, so that the other partitions are next
-                    self._positions[at] = position + len(fetched)
+                    self._positions[at] = fetched[-1].offset_ + 1
                     self._clients.room -= len(fetched)
                     self._ended.discard(at)
                     messages += fetched
+                elif position < (end := self._broker.end(*at)):
+                    self._positions[at] = end
+                    self._ended.discard(at)
             if self._reports_ends and at not in self._ended and len(messages) < limit:
                 self._report_end(at, messages)
         if not messages and self._clients.room and not self._paused:
@@ -163,7 +171,7 @@ class MemoryConsumer:
         ]
 
     def get_watermark_offsets(self, at: TopicPartition, **_options: Any) -> tuple[int, int]:
-        return 0, self._broker.end(at.topic, at.partition)
+        return self._broker.begin(at.topic, at.partition), self._broker.end(at.topic, at.partition)
 
     def list_topics(self, topic: str, **_timeout: float) -> SimpleNamespace:
         return _metadata(self._broker, [topic])

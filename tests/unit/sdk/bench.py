@@ -4,7 +4,7 @@ Other components do not run: a test writes into the inbox of the task.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -196,6 +196,7 @@ class Bench:
         holds_back: bool = False,
         pack_tuples: int = 1,
         is_live: bool = False,
+        topics: Mapping[str, int] | None = None,
     ) -> None:
         self.sink = SentRecords()
         self.holds_back = holds_back
@@ -205,7 +206,7 @@ class Bench:
             seed=seed,
             is_live=is_live,
             bolts={bolt.name: Sink for bolt in manifest.bolts if bolt.external},
-            topics={"one": 1, "two": 1},
+            topics=topics or {"one": 1, "two": 1},
         )
         self.topology = self.cluster.topology
 

@@ -6,18 +6,18 @@ import pytest
 
 from spout_sdk import FailReason, RetryPolicy
 from spout_sdk.errors import DeliveryError
-from tests.unit.sdk.kafka_spout_rig import Rig, filled, notice
+from tests.unit.sdk.bench import NOT_DELIVERED
+from tests.unit.sdk.kafka_spout_rig import Rig
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.source_commits import SourceCommit
-from tuple_tree.source_partition import SourcePartition
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=2)
 FOR_EVER = RetryPolicy(initial_delay=0, delay_period=0, max_retries=None)
 
 
 def test_a_failed_message_is_read_again_and_delivered_under_another_root() -> None:
-    rig = Rig(filled(0, 1, 2), retry=AT_ONCE)
+    rig = Rig([0, 1, 2], retry=AT_ONCE)
     rig.work()
     assert rig.positions() == [(0, 0, 0), (0, 1, 0), (0, 2, 0)]
     rig.notify(0, 2)
@@ -25,11 +25,11 @@ def test_a_failed_message_is_read_again_and_delivered_under_another_root() -> No
         rig.fail(1, reason=reason)
         rig.work()
         assert rig.positions() == [(0, 1, attempt)]
-    assert rig.values(rig.bench.sink.tuples[-1]) == ("source/0@1",)
-    assert dict(rig.bench.counters.users) == {"replayed": 2}
+    assert rig.values(rig.sink.tuples[-1]) == ("source/0@1",)
+    assert dict(rig.stats.counters) == {"replayed": 2}
     rig.notify(1)
     rig.work(2)
-    assert rig.topics.committed() == 3
+    assert rig.committed == 3
 
 
 @pytest.mark.parametrize(
@@ -48,19 +48,19 @@ def test_delays_back_off_exponentially_up_to_the_cap_until_the_last_retry(
 
 
 def test_an_outage_of_ten_minutes_drops_no_message() -> None:
-    rig = Rig(filled(*range(20)))
+    rig = Rig(range(20))
     for _ in range(60):
         rig.work(10)
-        rig.fail(*rig.task.pending_messages)
+        rig.fail(*rig.pending)
     rig.offsets()
     rig.work(45)
     rig.notify(*range(20))
     rig.work(2)
-    assert (rig.letters(), rig.topics.committed()) == ([], 20)
+    assert (rig.letters(), rig.committed) == ([], 20)
 
 
 def test_of_more_than_one_read_takes_those_that_are_due_longest_are_delivered_first() -> None:
-    rig = Rig(filled(*range(251)), retry=RetryPolicy(initial_delay=1))
+    rig = Rig(range(251), retry=RetryPolicy(initial_delay=1))
     rig.work()
     rig.offsets()
     rig.fail(250)
@@ -71,7 +71,7 @@ def test_of_more_than_one_read_takes_those_that_are_due_longest_are_delivered_fi
 
 
 def test_messages_far_apart_are_delivered_in_the_order_in_which_they_are_due() -> None:
-    rig = Rig(filled(0, 5_000, 10_000), retry=RetryPolicy(initial_delay=1))
+    rig = Rig([0, 5_000, 10_000], retry=RetryPolicy(initial_delay=1))
     rig.work()
     rig.offsets()
     for offset in (10_000, 5_000, 0):
@@ -90,20 +90,22 @@ def test_messages_far_apart_are_delivered_in_the_order_in_which_they_are_due() -
 
 def test_no_message_waits_for_others_that_time_out_again_and_again() -> None:
     far = 1_500
-    rig = Rig(filled(*range(400), far), retry=RetryPolicy())
+    rig = Rig([*range(400), far], retry=RetryPolicy())
     deliveries: list[float] = []
     began: dict[int, float] = {}  # of open trees that will time out
     for _ in range(40):
         rig.work(0.5)
-        now = rig.clock()
+        now = rig.clock.now
+        failed: dict[int, str] = {}
         for root in rig.roots():
             began[root] = now
-            if rig.topics.position(root, 1).offset == far:
+            if rig.position(root).offset == far:
                 deliveries.append(now)
                 del began[root]
-                rig.task.handle(notice([], {root: "no"}))
+                failed[root] = "no"
+        rig.handle([], failed)
         old = [root for root, since in began.items() if now - since > 2]
-        rig.task.handle(notice([], dict.fromkeys(old, ""), FailReason.TIMEOUT))
+        rig.handle([], dict.fromkeys(old, ""), FailReason.TIMEOUT)
         for root in old:
             del began[root]
     waited = [later - before for before, later in pairwise(deliveries)]
@@ -111,29 +113,29 @@ def test_no_message_waits_for_others_that_time_out_again_and_again() -> None:
 
 
 def test_a_retry_waits_for_its_delay_and_new_messages_do_not() -> None:
-    rig = Rig(filled(0), retry=RetryPolicy(initial_delay=1, delay_period=2, max_delay=100, max_retries=None))
+    rig = Rig([0], retry=RetryPolicy(initial_delay=1, delay_period=2, max_delay=100, max_retries=None))
     rig.work()
     rig.offsets()
     for new, delay in enumerate((1, 4, 8), start=1):
         rig.fail(0)
-        rig.topics.fill("source", 0, [new])
+        rig.fill([new])
         rig.work(delay - 0.1)
         assert rig.offsets() == [new]
-        assert rig.source_task.messages.waiting == 1
+        assert rig.stats.retrying == 1
         rig.work(0.2)
         assert rig.offsets() == [0]
 
 
 def test_after_the_last_retry_a_message_is_committed_once_its_dead_letter_is_delivered() -> None:
-    rig = Rig(filled(0, 1), retry=AT_ONCE)
+    rig = Rig([0, 1], retry=AT_ONCE)
     rig.work()
     rig.notify(1)
-    rig.bench.sink.holds_back = True
+    rig.sink.holds_back = True
     for _ in range(3):
         rig.notify(failed={0: "no room"})
         rig.work(2)
     assert rig.positions() == [(0, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 2)]
-    (letter,) = rig.bench.sink.to(".dead-letters")
+    (letter,) = rig.sink.to(".dead-letters")
     assert letter.value == b"source/0@0"
     assert {name.removeprefix("dead-letter."): text.decode() for name, text in letter.header.items()} == {
         "topic": "source",
@@ -143,63 +145,60 @@ def test_after_the_last_retry_a_message_is_committed_once_its_dead_letter_is_del
         "detail": "all 3 attempts failed, the last one with reason failed: no room",
         "by": "lines/0",
     }
-    assert rig.topics.committed() == 0
+    assert rig.committed == 0
     letter.deliver()
     rig.work(2)
-    assert rig.topics.committed() == 2
+    assert rig.committed == 2
 
 
 def test_a_dead_letter_that_is_not_delivered_stops_the_process() -> None:
-    rig = Rig(filled(0), retry=RetryPolicy(max_retries=0))
+    rig = Rig([0], retry=RetryPolicy(max_retries=0))
     rig.work()
-    rig.bench.sink.holds_back = True
+    rig.sink.holds_back = True
     rig.fail(0)
     rig.work()
-    rig.bench.sink.to(".dead-letters")[0].deliver("message timed out")
+    rig.sink.to(".dead-letters")[0].deliver(NOT_DELIVERED)
     with pytest.raises(DeliveryError, match=r"a dead letter for t\.dead-letters"):
         rig.work(2)
-    assert rig.topics.committed() == 0
+    assert rig.committed == 0
 
 
 @pytest.mark.parametrize("retention", [True, False])
 def test_a_failed_message_that_was_deleted_is_a_dead_letter_without_value(retention: bool) -> None:
-    rig = Rig(filled(0, 1, 2), retry=AT_ONCE)
+    rig = Rig([0, 1, 2], retry=AT_ONCE)
     rig.work()
-    rig.fail(1)
     rig.notify(0, 2)
-    if retention:
-        rig.topics.delete_before("source", 0, 2)
-    else:
-        rig.topics.delete("source", 0, 1)
+    rig.broker.delete("source", 0, 0 if retention else 1, 2)
+    rig.fail(1)
     rig.work(2)
     rig.work(2)
-    assert (rig.letters(), rig.bench.counters.dead_letters) == ([(None, "gone")], 1)
-    assert rig.topics.committed() == 3
+    assert (rig.letters(), rig.stats.dead_letters) == ([(None, "gone")], 1)
+    assert rig.committed == 3
 
 
 def test_a_message_that_cannot_be_read_by_position_now_is_read_later() -> None:
-    rig = Rig(filled(0), retry=AT_ONCE)
+    rig = Rig([0], retry=AT_ONCE)
     rig.work()
-    rig.topics.is_down = True
+    rig.is_down = True
     rig.fail(0)
-    rig.work()
     assert rig.offsets() == [0]
-    rig.topics.is_down = False
+    rig.is_down = False
+    rig.work(11)
     rig.work(1.5)
     assert rig.offsets() == [0]
 
 
 def test_attempts_are_used_once_they_are_committed_and_never_by_two_owners() -> None:
-    rig = Rig(filled(0), retry=FOR_EVER)
+    rig = Rig([0], retry=FOR_EVER)
     rig.work()
     for _ in range(3):
         rig.fail(0)
         rig.work()
-    rig.topics.refuses_commits = True
+    rig.refuses_commits = True
     rig.fail(0)
     rig.work()
     assert rig.attempts() == [0, 1, 2, 3]
-    rig.topics.refuses_commits = False
+    rig.refuses_commits = False
     rig.work(2)
     rig.work()
     assert rig.attempts() == [4]
@@ -209,9 +208,8 @@ def test_attempts_are_used_once_they_are_committed_and_never_by_two_owners() -> 
 
 
 def test_attempt_numbers_wrap_around() -> None:
-    topics = filled(0)
-    topics.commits[SourcePartition("source", 0)] = SourceCommit(DoneSet(0), 62)
-    rig = Rig(topics, retry=FOR_EVER)
+    rig = Rig([0], retry=FOR_EVER)
+    rig.set_commit(SourceCommit(DoneSet(0), 62))
     rig.work()
     for _ in range(20):
         rig.fail(0)
@@ -219,7 +217,7 @@ def test_attempt_numbers_wrap_around() -> None:
     # Sixteen of its own, and then these again but for the first.
     assert rig.attempts() == [62, 63, *range(14), *[63, 0, 1, 2, 3]]
     rig.work(2)
-    assert topics.commits[SourcePartition("source", 0)].next_attempt == 14
+    assert rig.commit().next_attempt == 14
 
 
 def test_the_metadata_of_a_committed_offset_may_be_anything() -> None:
@@ -233,37 +231,37 @@ def test_the_metadata_of_a_committed_offset_may_be_anything() -> None:
 
 
 def test_failures_of_a_message_that_compaction_deleted_between_two_owners_are_forgotten() -> None:
-    rig = Rig(filled(0, 1, 2, 3), retry=RetryPolicy(initial_delay=60))
+    rig = Rig([0, 1, 2, 3], retry=RetryPolicy(initial_delay=60))
     rig.work()
     rig.fail(0, 1, 3)
     rig.work(2)
-    at = SourcePartition("source", 0)
-    assert rig.topics.commits[at].done == DoneSet(0, [], failures={0: 1, 1: 1, 3: 1})
+    assert rig.commit().done == DoneSet(0, [], failures={0: 1, 1: 1, 3: 1})
     rig.restart()
-    rig.topics.delete("source", 0, 1)
+    rig.broker.delete("source", 0, 1, 2)
     rig.work()
     rig.notify(0)
     rig.work(2)
-    assert rig.topics.commits[at].done == DoneSet(2, [], failures={3: 1})
+    assert rig.commit().done == DoneSet(2, [], failures={3: 1})
 
 
 def test_a_limit_of_uncommitted_offsets_never_keeps_a_new_owner_from_reading_what_is_open() -> None:
-    rig = Rig(filled(*range(20)))
+    rig = Rig(range(20))
     rig.work()
     rig.notify(*range(1, 20))
     rig.work(2)
-    rig = Rig(rig.topics, max_uncommitted_offsets=5)
+    commit = rig.commit()
+    rig = Rig(range(20), max_uncommitted_offsets=5)
+    rig.set_commit(commit)
     rig.work()
     assert rig.offsets() == [0]
     rig.notify(0)
     rig.work(2)
-    assert rig.topics.committed() == 20
+    assert rig.committed == 20
 
 
 def test_uncommitted_offsets_are_limited_by_partition_and_replays_are_not() -> None:
-    topics = filled(*range(30), source=2)
-    topics.fill("source", 1, range(30))
-    rig = Rig(topics, max_uncommitted_offsets=10, retry=AT_ONCE)
+    rig = Rig(range(30), topics={"source": 2}, max_uncommitted_offsets=10, retry=AT_ONCE)
+    rig.fill(range(30), partition=1)
     rig.work()
     assert sorted(rig.offsets()) == sorted([*range(10)] * 2)
     rig.notify(*range(1, 10))
@@ -279,33 +277,33 @@ def test_uncommitted_offsets_are_limited_by_partition_and_replays_are_not() -> N
 
 
 def test_pending_trees_are_limited_and_replays_count() -> None:
-    rig = Rig(filled(*range(30)), max_pending=5, retry=AT_ONCE)
+    rig = Rig(range(30), max_pending=5, retry=AT_ONCE)
     rig.work()
     assert rig.offsets() == [0, 1, 2, 3, 4]
     rig.fail(0, 1)
     rig.work()
-    assert (rig.task.pending, len(rig.offsets())) == (5, 2)
+    assert (len(rig.pending), len(rig.offsets())) == (5, 2)
 
 
 @pytest.mark.parametrize("limit", [1, 4])
 def test_messages_that_have_failed_often_leave_half_of_the_trees_to_new_ones(limit: int) -> None:
     retry = RetryPolicy(initial_delay=60, delay_period=60, max_delay=60)
-    rig = Rig(filled(*range(20)), max_pending=limit, retry=retry)
+    rig = Rig(range(20), max_pending=limit, retry=retry)
     for _ in range(4):
         rig.work()
-        while failing := rig.task.pending_messages:
+        while failing := rig.pending:
             rig.fail(*failing)
             rig.work()
         rig.clock.advance(60)
-    rig.topics.fill("source", 0, range(20, 60))
+    rig.fill(range(20, 60))
     done = 0
     while done < 40:
         rig.work()
-        new = [offset for offset in rig.task.pending_messages if offset >= 20]
-        again = [offset for offset in rig.task.pending_messages if offset < 20]
+        new = [offset for offset in rig.pending if offset >= 20]
+        again = [offset for offset in rig.pending if offset < 20]
         assert len(again) <= max(1, limit // 2)
         if not new:
             rig.fail(*again)
         rig.notify(*new)
         done += len(new)
-    assert rig.topics.committed() == 0
+    assert rig.committed == 0

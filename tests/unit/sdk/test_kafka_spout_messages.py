@@ -8,8 +8,7 @@ import pytest
 from spout_sdk import Failure, KafkaSpout, RetryPolicy, TopologyBuilder, declare
 from spout_sdk.errors import ComponentError, InvalidMessageError, TopologyError
 from spout_sdk.kafka_spout import KafkaTuple, Record
-from tests.unit.sdk.kafka_spout_rig import Rig, filled
-from tests.unit.sdk.memory_source import MemoryTopics
+from tests.unit.sdk.kafka_spout_rig import Rig
 
 
 def test_messages_that_cannot_be_used_are_dead_letters_and_done_and_other_exceptions_are_retried() -> None:
@@ -25,35 +24,30 @@ def test_messages_that_cannot_be_used_are_dead_letters_and_done_and_other_except
                 raise outage.pop()
         return ("fine",)
 
-    rig = Rig(filled(*range(5)), translate=translate, retry=RetryPolicy(initial_delay=0, delay_period=0))
-    rig.task.emit(64)
-    for _ in range(6):
+    rig = Rig(range(5), translate=translate, retry=RetryPolicy(initial_delay=0, delay_period=0))
+    for _ in range(7):
         rig.work(0.5)
-    assert (rig.offsets(), rig.bench.counters.errors) == ([0, 4, 3], 3)
-    details = [sent.header["dead-letter.detail"].decode() for sent in rig.bench.sink.to(".dead-letters")]
+    assert (rig.offsets(), rig.stats.errors) == ([0, 4, 3], 3)
+    details = [sent.header["dead-letter.detail"].decode() for sent in rig.sink.to(".dead-letters")]
     assert details[0] == "translate() raised InvalidMessageError: not today"
     assert "'lines' cannot emit to stream 'default' (value)" in details[1]
     assert [reason for _, reason in rig.letters()] == ["bad-payload"] * 2
     rig.notify(0, 3, 4)
     rig.work(2)
-    assert rig.topics.committed() == 5
+    assert rig.committed == 5
 
 
-def test_messages_that_translate_skips_are_done_hundreds_in_one_call() -> None:
-    rig = Rig(filled(*range(2_001)), translate=lambda record: None if record.offset() else ("first",))
-    rig.task.tick(rig.clock())
-    rig.task.emit(64)
-    assert 0 < rig.bench.counters.users["skipped"] <= 1_000
+def test_messages_that_translate_skips_are_done() -> None:
+    rig = Rig(range(2_001), translate=lambda record: None if record.offset() else ("first",))
+    rig.work()
     rig.notify(0)
     for _ in range(3):
         rig.work(2)
-    assert rig.bench.counters.users == {"skipped": 2_000}
-    assert rig.topics.committed() == 2_001
+    assert rig.stats.counters == {"skipped": 2_000}
+    assert rig.committed == 2_001
 
 
 def test_translate_receives_all_of_a_message_and_chooses_the_stream() -> None:
-    topics = MemoryTopics(source=1)
-    topics.add("source", 0, 3, None, key_=b"key", headers_=[("name", b"x")])
     seen: list[Any] = []
 
     def translate(record: Record) -> KafkaTuple:
@@ -62,11 +56,13 @@ def test_translate_receives_all_of_a_message_and_chooses_the_stream() -> None:
         return KafkaTuple(("a",), "tombstones")
 
     streams = [declare(["value"]), declare({"text": str}, name="tombstones")]
-    rig = Rig(topics, streams=streams, translate=translate)
+    rig = Rig([2], streams=streams, translate=translate, first_poll="latest")
+    rig.work()
+    rig.add(None, key=b"key", headers=[("name", b"x")])
     rig.work()
     assert seen == ["source", 0, 3, b"key", None, [("name", b"x")], 1_700_000_000_000]
     # No bolt receives that stream.
-    assert (rig.bench.counters.emitted, rig.bench.sink.tuples, rig.task.pending) == (1, [], 1)
+    assert (rig.stats.emitted, rig.sink.tuples, rig.stats.pending) == (1, [], 1)
 
 
 @pytest.mark.parametrize(
@@ -84,25 +80,23 @@ def test_translate_receives_all_of_a_message_and_chooses_the_stream() -> None:
 def test_values_by_default_are_the_message_or_a_dead_letter(
     stream: Any, value: bytes | None, emitted: tuple[Any, ...] | None
 ) -> None:
-    topics = MemoryTopics(source=1)
-    topics.add("source", 0, 0, value)
-    rig = Rig(topics, streams=[stream])
+    rig = Rig(streams=[stream])
+    rig.add(value)
     rig.work(2)
     rig.work(2)
     assert rig.emitted() == ([] if emitted is None else [emitted])
     assert rig.letters() == ([(value, "bad-payload")] if emitted is None else [])
-    assert topics.committed() == (emitted is None)
+    assert rig.committed == (emitted is None)
 
 
 @pytest.mark.parametrize(
     "stream", [declare(["line"], codec="json"), declare(["line"], codec="avro"), declare(["line"], codec="bytes")]
 )
 def test_messages_that_are_read_together_are_encoded_one_by_one(stream: Any) -> None:
-    topics = MemoryTopics(source=1)
-    rig = Rig(topics, streams=[stream])
+    rig = Rig(streams=[stream])
     for first in (0, 3):
         for offset in range(first, first + 3):
-            topics.add("source", 0, offset, b"%d" % offset)
+            rig.add(b"%d" % offset)
         rig.work(2)
         lines = [values[0] for values in rig.emitted()]
         assert [int(line) for line in lines] == [*range(first, first + 3)]
@@ -141,10 +135,7 @@ def test_outcomes_of_a_subclass_are_called_before_a_message_is_done() -> None:
             super().fail(message_id, failure)
             received.append((message_id, failure.message))
 
-        def close(self) -> None:
-            raise OSError("close() without super()")
-
-    rig = Rig(filled(0, 1, 2, 3), kind=Mine)
+    rig = Rig([0, 1, 2, 3], kind=Mine)
     rig.work()
     rig.notify(0, 2)
     rig.notify(failed={1: "no"})
@@ -153,8 +144,8 @@ def test_outcomes_of_a_subclass_are_called_before_a_message_is_done() -> None:
     assert received == [0, 2, (1, "no"), 1]
     with pytest.raises(ComponentError, match=r"ack\(\) raised OSError: no room for it"):
         rig.notify(3)
-    rig.stop()
-    assert (rig.topics.committed(), rig.source.is_closed) == (3, True)
+    rig.restart(cleanly=True)
+    assert rig.committed == 3
 
 
 def test_invalid_declarations_are_rejected() -> None:

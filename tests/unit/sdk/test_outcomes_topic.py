@@ -1,7 +1,6 @@
 """The outcomes that a Kafka spout writes to a topic: one for each message that has ended, before its offset is done."""
 
 import json
-from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -14,24 +13,24 @@ from spout_sdk.client import OutcomeRecord, outcome_stream
 from spout_sdk.errors import DeliveryError, TopologyError
 from spout_sdk.testing import SimulatedCluster
 from tests.components import source
-from tests.unit.sdk.kafka_spout_rig import Rig, filled
+from tests.unit.sdk.bench import NOT_DELIVERED
+from tests.unit.sdk.kafka_spout_rig import Rig
 from tuple_tree.components import OutcomesCodec, OutcomesManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import decode_tuples, payload_codec
-from tuple_tree.source_partition import SourcePartition
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0, max_retries=1)
 
 
 def written(rig: Rig) -> list[dict[str, Any]]:
-    return [json.loads(sent.value or b"") for sent in rig.bench.sink.to("done")]
+    return [json.loads(sent.value or b"") for sent in rig.sink.to("done")]
 
 
 def test_each_message_that_ends_has_an_outcome() -> None:
     def translate(record: Any) -> Any:
         return None if record.offset() == 3 else (record.value().decode(),)
 
-    rig = Rig(filled(0, 1, 2, 3), outcomes="done", retry=AT_ONCE, translate=translate)
+    rig = Rig([0, 1, 2, 3], outcomes="done", retry=AT_ONCE, translate=translate)
     rig.work()
     rig.notify(0)
     rig.notify(failed={1: ""}, reason=FailReason.TIMEOUT)
@@ -50,54 +49,52 @@ def test_each_message_that_ends_has_an_outcome() -> None:
     }
     assert all(each["first_emit"] <= each["end"] for each in found.values())
     rig.work(2)
-    assert rig.topics.committed("source") == 4
+    assert rig.committed == 4
 
 
 def test_an_offset_is_done_when_its_outcome_is_delivered() -> None:
-    rig = Rig(filled(0, 1), outcomes="done")
+    rig = Rig([0, 1], outcomes="done")
     rig.work()
-    rig.bench.sink.holds_back = True
+    rig.sink.holds_back = True
     rig.notify(0, 1)
     rig.work(2)
     assert len(written(rig)) == 2
-    assert rig.topics.committed("source") == 0
+    assert rig.committed == 0
     rig.restart()
-    rig.bench.sink.holds_back = False
+    rig.sink.holds_back = False
     rig.work(2)
     rig.notify(0, 1)
     rig.work(2)
-    assert rig.topics.committed("source") == 2
+    assert rig.committed == 2
     assert [each["offset"] for each in written(rig)] == [0, 1, 0, 1], "the next owner writes them again"
 
 
 def test_an_outcome_that_cannot_be_delivered_ends_the_task() -> None:
-    rig = Rig(filled(0), outcomes="done")
+    rig = Rig([0], outcomes="done")
     rig.work()
-    rig.bench.sink.holds_back = True
+    rig.sink.holds_back = True
     rig.notify(0)
-    rig.bench.sink.deliver_all("no such topic")
-    with pytest.raises(DeliveryError, match=r"an outcome for done.* was not delivered \(no such topic"):
+    rig.sink.to("done")[0].deliver(NOT_DELIVERED)
+    with pytest.raises(DeliveryError, match=r"an outcome for done.* was not delivered"):
         rig.work(2)
-    assert rig.topics.committed("source") == 0
+    assert rig.committed == 0
 
 
 def test_a_text_that_no_encoding_takes_and_a_record_that_is_too_large_have_an_outcome() -> None:
-    topics = filled(0)
-    log = topics.logs[SourcePartition("source", 0)]
-    log[0] = replace(log[0], key_=b"a key that is too large")
-    rig = Rig(topics, outcomes="done", outcomes_codec="avro")
+    rig = Rig(outcomes="done", outcomes_codec="avro")
+    rig.add(b"", key=b"a key that is too large")
     rig.work()
     rig.notify(failed={0: "half of \ud83d"})
     rig.work(1)
-    rig.bench.sink.holds_back = True
+    rig.sink.holds_back = True
     rig.notify(0)
-    (sent,) = rig.bench.sink.to("done")
+    (sent,) = rig.sink.to("done")
     assert b"half of \\ud83d" in (sent.value or b"")
-    rig.bench.sink.holds_back = False
+    rig.sink.holds_back = False
     sent.deliver(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
-    assert [each.key for each in rig.bench.sink.to("done")] == [b"a key that is too large", None]
+    assert [each.key for each in rig.sink.to("done")] == [b"a key that is too large", None]
     rig.work(2)
-    assert rig.topics.committed("source") == 1
+    assert rig.committed == 1
 
 
 Source = source(declare({"value": str}))

@@ -10,7 +10,6 @@ from spout_sdk.records import Headers
 from tests.packs import anchor_headers
 from tests.unit.sdk.bench import Bench, Lines, rig
 from tests.unit.sdk.kafka_spout_rig import Rig
-from tests.unit.sdk.memory_source import MemoryTopics
 from tests.unit.sdk.test_emitting import opened
 from tuple_tree.payloads import encode_tuples, payload_codec
 
@@ -77,17 +76,16 @@ def test_headers_that_are_too_long_or_repeated_are_not_passed_on(headers: Header
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
 def test_a_kafka_spout_copies_the_trace_context_of_each_message(guarantee: Any) -> None:
-    topics = MemoryTopics(source=1)
-    topics.add("source", 0, 0, b"a", headers_=[("x", b"1"), TRACEPARENT, TRACESTATE])
-    topics.add("source", 0, 1, b"b")
-    spout = Rig(topics, guarantee=guarantee)
+    spout = Rig(guarantee=guarantee)
+    spout.add(b"a", headers=[("x", b"1"), TRACEPARENT, TRACESTATE])
+    spout.add(b"b")
     spout.work()
-    one, two = spout.bench.sink.tuples
+    one, two = spout.sink.tuples
     assert (one.headers[-2:], two.headers[-1][0]) == ([TRACEPARENT, TRACESTATE], "source")
     if guarantee == "at_least_once":
         spout.fail(0)
         spout.work(60)
-        *_, again = spout.bench.sink.tuples
+        *_, again = spout.sink.tuples
         assert (again.headers[-2:], again.edges != one.edges) == ([TRACEPARENT, TRACESTATE], True)
 
 
