@@ -27,6 +27,7 @@ IN_WORDS: Final = {
     "ours-kafka": "kafka-acker, from a topic, tuple by tuple, 20,000 lines open",
     "ours-kafka-arrow": "kafka-acker, from a topic, in record batches, 20,000 lines open",
     "ours-state": "kafka-acker, from a topic to a topic, durable counts, tuple by tuple, 20,000 lines open",
+    "ours-steps": "kafka-acker, from a topic to a topic, durable counts, steps, 20,000 lines open",
 }
 """The contestants of the word count in words."""
 

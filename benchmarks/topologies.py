@@ -8,10 +8,11 @@ word, its count so far, in the transaction that changes the state.
 
 import uuid
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import cycle, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,6 +58,8 @@ class Plan(harness.Plan):
     columns: bool = False
     directory: str = ""
     """Of the counts of words without a sink."""
+    steps: bool = False
+    """Whether split and count are functions; they need a topic and a sink."""
     sink: str = ""
     """The topic with a record for each word that was counted; none: the counts are written at the end."""
     lines: int = 0
@@ -68,10 +71,15 @@ def word_count() -> Topology:
     builder = TopologyBuilder(
         plan.name, ack_partitions=plan.ack_partitions, max_spout_pending=plan.max_spout_pending, message_timeout=30.0
     )
+    if plan.steps:
+        read = builder.spout(LINES, KafkaSpout(plan.topic, value=str), tasks=TASKS)
+        counts = read.step(split).key_by("value").state(count, initial=0, tasks=TASKS)
+        counts.to(plan.sink, key=itemgetter(0))
+        return builder.build()
     builder.set_spout(LINES, KafkaSpout(plan.topic, streams=(_LINE,)) if plan.topic else Lines, tasks=TASKS)
     builder.set_bolt("split", ColumnSplit if plan.columns else Split, tasks=TASKS).shuffle_grouping(LINES)
-    count: Factory = StateCount if plan.sink else (Count, ColumnCount)[plan.columns]
-    builder.set_bolt("count", count, tasks=TASKS).fields_grouping("split", "word")
+    counter: Factory = StateCount if plan.sink else (Count, ColumnCount)[plan.columns]
+    builder.set_bolt("count", counter, tasks=TASKS).fields_grouping("split", "word")
     return builder.build()
 
 
@@ -112,6 +120,14 @@ class Lines(Spout):
 
     def fail(self, message_id: Any, failure: Failure) -> None:
         self.again.append(message_id)
+
+
+def split(line: str) -> Iterator[str]:
+    yield from line.split()
+
+
+def count(counted: int, _word: str) -> int:
+    return counted + 1
 
 
 class Split(BasicBolt):

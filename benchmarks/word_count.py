@@ -57,8 +57,9 @@ def sink_counts(topics: Topics, sink: str) -> Counter[str]:
     """The counts in a topic, where a word has a record for each time that it came: the largest count is the last."""
 
     def add(counts: Counter[str], message: Message) -> None:
-        word, count = (message.key() or b"").decode(), int(message.value() or b"0")
-        counts[word] = max(counts[word], count)
+        word, count = (message.key() or b"").decode(), json.loads(message.value() or b"0")
+        # Steps write word and count.
+        counts[word] = max(counts[word], count if isinstance(count, int) else count[1])
 
     return read_counts(topics, sink, add)
 
@@ -66,7 +67,7 @@ def sink_counts(topics: Topics, sink: str) -> Counter[str]:
 class Ours(Words):
     """The word count of `benchmarks.topologies`: `topic` for a `KafkaSpout`, `columns` for record batches.
 
-    With `state` its results are records of a topic, as those of the peers.
+    With `steps` its bolts are functions. With `state` its results are records of a topic, as those of the peers.
     """
 
     def __init__(self, name: str, count: int, *features: str) -> None:
@@ -82,6 +83,7 @@ class Ours(Words):
             ack_partitions=setting.ack_partitions,
             topic=source(setting) if from_topic else "",
             columns="columns" in self._features,
+            steps="steps" in self._features,
             directory=str(setting.directory),
             sink=sink,
             lines=setting.count,
@@ -201,6 +203,7 @@ CONTESTANTS: Final = (
     Ours("ours-kafka", 300_000, "topic"),
     Ours("ours-kafka-arrow", 900_000, "topic", "columns"),
     Ours("ours-state", 80_000, "topic", "state"),
+    Ours("ours-steps", 80_000, "topic", "state", "steps"),
 )
 
 

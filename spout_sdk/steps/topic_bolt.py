@@ -91,6 +91,8 @@ def as_part(made: Any) -> bytes | None:
 def _member(takes: RowType[Any], name: str) -> Callable[[Any], Any]:
     if takes.cls is dict:
         return itemgetter(name)
+    if issubclass(takes.cls, tuple):
+        return itemgetter(takes.stream.field_names.index(name))
     return attrgetter(name) if takes.has_members else lambda row: row
 
 

@@ -227,9 +227,16 @@ def test_a_state_has_objects_of_a_class() -> None:
     def days(found: tuple[Order, Totals]) -> str:
         return f"{found[0].id} {found[1].orders} {found[1].last:%d}"
 
+    def numbered(found: tuple[Order, Totals]) -> tuple[str, int]:
+        return found[0].id, found[1].orders
+
     out.step(days).to("raw")
+    out.step(numbered).to("out", key="_1")
     with run(stream, [ORDERS[0], ORDERS[0], ORDERS[2]]) as cluster:
         assert values(cluster, "raw") == [b"1 1 01", b"1 2 02", b"3 1 01"]
+        assert [(each.key(), each.value()) for each in cluster.records("out")] == [
+            *((b"1", b'["1",1]'), (b"1", b'["1",2]'), (b"3", b'["3",1]')),
+        ]
 
 
 def test_windows_give_rows_of_a_class() -> None:
