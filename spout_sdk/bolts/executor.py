@@ -6,6 +6,7 @@ from typing import Any, Final
 from spout_sdk.api.components import AnyBolt
 from spout_sdk.api.topology import BoltOptions
 from spout_sdk.arguments import check_seconds
+from spout_sdk.bolts.call_sizes import Stride
 from spout_sdk.bolts.input_rows import InputRows, Inputs, first_of
 from spout_sdk.bolts.operator import Operator
 from spout_sdk.bolts.retries import together
@@ -68,9 +69,9 @@ class Executor:
 
     @property
     def most(self) -> int:
-        """How many inputs `execute` may get now: one at a time for hooks, which time each call, and after a pause."""
+        """How many inputs `execute` may get now: one after a pause, and one if hooks time a call for each input."""
         operator = self.operator
-        if (self._hooks and not operator.takes_several) or (
+        if (self._hooks and isinstance(operator.size, Stride)) or (
             operator.failures.pause is not None and operator.failures.tries_one
         ):
             return 1

@@ -5,7 +5,7 @@ The kinds differ in what the function returns.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress, groupby, repeat
+from itertools import compress, groupby, islice, repeat
 from operator import itemgetter
 from typing import Any, Final
 
@@ -18,7 +18,8 @@ from spout_sdk.errors import EmitError, FailTupleError
 from spout_sdk.operators.bolt import places_of
 from spout_sdk.steps.emitter import StepEmitter
 
-_MOST_RESULTS: Final = 4 * MOST_TUPLES  # kept before they are emitted: an iterator may return any number
+_MOST_RESULTS: Final = 4 * MOST_TUPLES  # kept before they are emitted
+_MOST_ROWS: Final = 1_000_000  # of one iterator, all in memory: a generator may never end
 
 Results = tuple[Sequence[Any], Sequence[int]]
 """Rows to emit, and for each the position of its input among the rows of the call."""
@@ -182,7 +183,12 @@ class IteratorCall(Call):
         for at, row in enumerate(self._rows):
             before = len(made)
             try:
-                made += function(row)
+                made += islice(function(row), _MOST_ROWS)
+                if len(made) - before == _MOST_ROWS:
+                    raise ValueError(
+                        f"it returned {_MOST_ROWS:,} rows for one row, which are kept until it ends: return fewer, or "
+                        "derive a Bolt, whose emits are sent while it executes"
+                    )
             except BaseException as error:  # noqa: BLE001 - anything that a user's function raises
                 del made[before:]
                 if self._has_raised(error):

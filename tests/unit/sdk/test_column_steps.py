@@ -28,7 +28,7 @@ def test_a_step_of_columns_is_between_steps_of_rows(is_local: bool) -> None:
     found = order_stream().step(items)
     long = (found if is_local else found.shuffle()).step(lengths, returns=Long)
     long.filter(lambda row: row.length > 3).to("out")
-    with run(long, ORDERS, has_hooks=False) as cluster:
+    with run(long, ORDERS) as cluster:
         assert values(cluster) == [{"name": "milk", "length": 4, "note": None}]
         assert cluster.pending("orders") == []
 
@@ -87,6 +87,6 @@ def test_rows_of_columns_are_retried_together() -> None:
 
     stream = order_stream().step(items)
     stream.step(flaky, returns=Item, on_exception="retry").to("out")
-    with run(stream, ORDERS[:1], seconds=10, has_hooks=False) as cluster:
+    with run(stream, ORDERS[:1], seconds=10) as cluster:
         assert sorted(each["name"] for each in values(cluster)) == ["milk", "tea"]
         assert cluster.failed("orders") == []

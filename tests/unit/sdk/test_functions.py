@@ -3,6 +3,7 @@
 import datetime
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -69,6 +70,17 @@ def test_a_row_that_raises_fails_alone_and_no_other_call_is_repeated() -> None:
         assert cluster.uncommitted("orders") == {"orders[0]": 0}
 
 
+def test_an_iterator_that_never_ends_fails_its_row() -> None:
+    def endless(order: Order) -> Iterator[str]:
+        yield from repeat(order.id) if order.id == "1" else order.items
+
+    stream = order_stream().step(endless, on_exception="dead_letter")
+    stream.to("raw")
+    with run(stream, ORDERS) as cluster:
+        assert values(cluster, "raw") == [b"tea"]
+        assert "returned 1,000,000 rows for one row" in cluster.dead_letters()[0].detail
+
+
 def test_a_function_that_raises_stop_iteration_fails_its_row_only() -> None:
     def first(order: Order) -> str:
         return next(iter(order.items))
@@ -133,6 +145,7 @@ def test_a_step_of_several_rows_returns_one_result_for_each() -> None:
     with run(stream, messages, seconds=600) as cluster:
         assert sorted(values(cluster, "raw")) == sorted([b"1tea", b"3tea", b"4beer", *[b"5tea"] * 30])
         assert cluster.failed("orders") == []
+        assert max(sizes) > 1
 
 
 def test_a_step_of_several_rows_that_returns_too_few_fails_them() -> None:
