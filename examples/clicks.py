@@ -21,26 +21,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spout_sdk import (
-    AsyncBolt,
-    AsyncCollector,
-    BasicBolt,
-    BasicCollector,
-    FailTupleError,
-    KafkaBolt,
-    KafkaSpout,
-    RetryPolicy,
-    Topology,
-    TopologyBuilder,
-    Tuple,
-    declare,
-)
-from spout_sdk.windows import AggregateBolt, count, total, tumbling
+from spout_sdk import FailTupleError, KafkaSpout, RetryPolicy, Topology, TopologyBuilder
+from spout_sdk.windows import count, total, tumbling
 
 CLICKS: Final = "clicks"
 RESULTS: Final = "clicks-per-minute"
@@ -51,50 +39,57 @@ A_SECOND: Final = 55
 START_MS: Final = 1_790_000_040_000  # the first second of a minute
 MINUTE_MS: Final = 60_000
 DOWN: Final = "CLICKS_SERVICE_DOWN"
-"""The environment variable that names a file: while it is there, the service that `Value` asks is down."""
+"""The environment variable that names a file: while it is there, the service that `value` asks is down."""
 _MALFORMED_EACH: Final = 500
 _FAILURES: Final = 0.05
 
 
-class Parse(BasicBolt):
-    """A line that is not a click becomes a dead letter."""
+@dataclass
+class Click:
+    """A message; one that is no click becomes a dead letter."""
 
-    streams = (declare({"page": str, "at": int, "visitor": int}),)
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        click = json.loads(tuple_["value"])
-        collector.emit((click["page"], click["at"], click["visitor"]))
+    page: str
+    at: int
+    visitor: int
 
 
-class Value(AsyncBolt):
+@dataclass
+class Worth:
+    """A click, and what it is worth."""
+
+    page: str
+    at: int
+    cents: int
+
+
+@dataclass
+class Minute:
+    """The clicks of a page in a minute."""
+
+    page: str
+    start: int
+    end: int
+    clicks: int
+    cents: int
+
+
+async def value(click: Click) -> Worth:
     """Asks a service what a visitor's click is worth; one call of twenty fails, and its click is delivered again."""
-
-    concurrency = 200
-    streams = (declare({"page": str, "at": int, "cents": int}),)
-
-    async def execute_async(self, tuple_: Tuple, collector: AsyncCollector) -> None:
-        await asyncio.sleep(random.uniform(0.0, 0.02))
-        if random.random() < _FAILURES or os.path.exists(os.environ.get(DOWN, "")):
-            raise FailTupleError("the service does not answer")
-        collector.emit((tuple_["page"], tuple_["at"], cents_of(tuple_["visitor"])))
-
-
-class PerMinute(AggregateBolt):
-    """The minute of a page has a result when no further click of it comes."""
-
-    window = tumbling(seconds=60).with_timestamp_field("at")
-    aggregates = {"clicks": count(), "cents": total("cents")}
-    streams = (declare({"page": str, "start": int, "end": int, "clicks": int, "cents": int}),)
+    await asyncio.sleep(random.uniform(0.0, 0.02))
+    if random.random() < _FAILURES or os.path.exists(os.environ.get(DOWN, "")):
+        raise FailTupleError("the service does not answer")
+    return Worth(click.page, click.at, cents_of(click.visitor))
 
 
 def build(name: str, clicks: str = CLICKS, results: str = RESULTS, **settings: Any) -> Topology:
     """The topology, under a name, with the names of its topics, and settings of its builder."""
     builder = TopologyBuilder(name, **settings)
-    builder.set_spout("clicks", KafkaSpout(clicks, retry=RetryPolicy(max_delay=2.0)), tasks=2)
-    builder.set_bolt("parse", Parse, tasks=2, on_exception="dead_letter").shuffle_grouping("clicks")
-    builder.set_bolt("value", Value, tasks=2).shuffle_grouping("parse")
-    builder.set_bolt("per-minute", PerMinute, tasks=2).fields_grouping("value", "page")
-    builder.set_bolt("publish", KafkaBolt(results, key="page")).shuffle_grouping("per-minute")
+    spout = KafkaSpout(clicks, value=Click, retry=RetryPolicy(max_delay=2.0))
+    worth = builder.spout("clicks", spout, tasks=2).shuffle().step(value, tasks=2, concurrency=200)
+    pages = worth.key_by("page").window(tumbling(seconds=60).with_timestamp_field("at"))
+    # The minute of a page has a result when no further click of it comes.
+    minutes = pages.aggregate(Minute, name="per-minute", tasks=2, clicks=count(), cents=total("cents"))
+    minutes.to(results, key="page", name="publish")
     return builder.build()
 
 

@@ -11,62 +11,63 @@ On a cluster, each in a terminal of its own:
     acker run examples.send_and_wait:topology
     acker gateway prices
 
-The topic `prices.orders` has to be there. A message is an order, such as `3 apples`. An order of a fruit that has no
-price is a dead letter.
+The topic `prices.orders` has to be there. A message is an order, such as `{"fruit": "apples", "number": 3}`. An order
+of a fruit that has no price is a dead letter.
 """
 
 import asyncio
+import json
 import sys
 import time
 from contextlib import ExitStack
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spout_sdk import BasicBolt, BasicCollector, KafkaSpout, TopologyBuilder, Tuple, declare
+from spout_sdk import KafkaSpout, StepContext, TopologyBuilder
 from spout_sdk.client import Client
-from spout_sdk.errors import DeadLetterError, InvalidMessageError
-from spout_sdk.kafka_spout import Record
+from spout_sdk.errors import DeadLetterError
 
 TOPIC: Final = "prices.orders"
 ORDERS: Final = 1_000
 PRICES: Final = {"apples": 0.5, "pears": 0.75, "plums": 0.25}
 
 
-def translate(record: Record) -> tuple[str, int]:
-    """The fruit and the number of an order."""
-    number, _, fruit = (record.value() or b"").decode().partition(" ")
-    if not number.isdigit() or fruit not in PRICES:
-        raise InvalidMessageError(f"{number} {fruit} is not an order: write a number and one of {', '.join(PRICES)}")
-    return fruit, int(number)
+@dataclass
+class Order:
+    """A message."""
+
+    fruit: Literal["apples", "pears", "plums"]
+    number: int
 
 
-class Price(BasicBolt):
-    """Answers each order with its price."""
-
-    answers = True
-
-    def execute(self, tuple_: Tuple, collector: BasicCollector) -> None:
-        collector.answer({"euros": PRICES[tuple_["fruit"]] * tuple_["number"]})
+def price(order: Order, context: StepContext) -> None:
+    """Answers an order with its price."""
+    context.answer({"euros": PRICES[order.fruit] * order.number})
 
 
 builder = TopologyBuilder("prices")
-builder.set_spout("orders", KafkaSpout(TOPIC, streams=[declare({"fruit": str, "number": int})], translate=translate))
-builder.set_bolt("price", Price, tasks=2).shuffle_grouping("orders")
+builder.spout("orders", KafkaSpout(TOPIC, value=Order)).step(price, tasks=2)
 topology = builder.build()
+
+
+def order_of(fruit: str, number: int) -> str:
+    """The message of an order."""
+    return json.dumps({"fruit": fruit, "number": number})
 
 
 async def send_and_wait(kafka: dict[str, Any]) -> None:
     """Sends one order, an invalid one, and many at a time."""
     async with Client(topology, kafka, max_open=100) as client:
-        outcome = await client.process("3 apples", key="order-1")
+        outcome = await client.process(order_of("apples", 3), key="order-1")
         print(f"3 apples: {outcome.answer['euros']:.2f} euros, {outcome.outcome} at the first attempt")
         try:
-            await client.process("3 cherries")
+            await client.process(order_of("cherries", 3))
         except DeadLetterError as error:
             print(f"3 cherries: {error.outcome.failure}")
         began = time.monotonic()
-        outcomes = await asyncio.gather(*(client.process(f"{number} pears") for number in range(ORDERS)))
+        outcomes = await asyncio.gather(*(client.process(order_of("pears", number)) for number in range(ORDERS)))
         euros = sum(each.answer["euros"] for each in outcomes)
         print(f"{ORDERS:,} orders in {time.monotonic() - began:.1f} s", file=sys.stderr)
         print(f"{len(outcomes):,} orders of pears: {euros:,.2f} euros")
