@@ -297,6 +297,11 @@ class BenchTask:
         return self.bench.cluster.stats(self.component)
 
     @property
+    def raw(self) -> Any:
+        """The `SpoutTask` or `BoltTask`."""
+        return self.bench.cluster._tasks[self.component, self.number].task
+
+    @property
     def bolt(self) -> Any:
         return self.bench.cluster.bolt(self.component, self.number)
 

@@ -1,9 +1,11 @@
 """A bolt's loop on a consumer whose answers the test chooses."""
 
+import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -12,14 +14,16 @@ from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import OutputCollector, TopologyBuilder, Tuple, declare
 from spout_sdk.records import Headers
 from spout_sdk.runtime.bolt_loop import BoltLoop
+from spout_sdk.runtime.component_runner import component_loop
 from spout_sdk.runtime.task_loop import ComponentProcess
-from spout_sdk.testing import MemoryRecord
+from spout_sdk.statistics.stats import Counters
+from spout_sdk.testing import MemoryBroker, MemoryRecord
 from tests.components import ByHand, InBatches, Sink
 from tests.packs import anchor_headers, under_seed
-from tests.unit.sdk.bench import Lines
-from tests.unit.sdk.memory import Bench, MemorySink, Sent
+from tests.unit.sdk.bench import HoldingProducer, Lines, Sent, SentRecords
 from tuple_tree.manifest import Guarantee
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
+from tuple_tree.topics import topic_specs
 
 
 class Message(MemoryRecord):
@@ -183,18 +187,17 @@ class Unanswered(Consumer):
             raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT))
 
 
-class LoopSink(MemorySink):
-    flushes = 0
+class ManualClock:
+    """A clock that the test moves."""
 
-    def poll(self) -> None:
-        """All is delivered already."""
+    now = 100.0
 
-    def send_lingering(self) -> None:
-        """Nothing lingers."""
+    def __call__(self) -> float:
+        return self.now
 
-    def flush(self, _seconds: float) -> int:
-        self.flushes += 1
-        return 0
+    def advance(self, seconds: float) -> float:
+        self.now += seconds
+        return self.now
 
 
 def rows_of(sent: Sent) -> int:
@@ -256,30 +259,28 @@ class Rig:
         builder.set_bolt("b", partial(bolt, self.work), tasks=tasks, on_exception="crash").shuffle_grouping("lines")
         if bolt is Emits:
             builder.set_bolt("next", Sink, tasks=2).shuffle_grouping("b")
-        bench = Bench(builder.build(), sink=LoopSink(), pack_tuples=100 if bolt is Emits else 1)
-        self.counters = bench.counters
-        self.clock = self.consumer.clock = bench.clock
-        self.consumer.wait = bench.clock.advance
+        self.topology = replace(builder.build(), pack_tuples=100 if bolt is Emits else 1)
+        self.counters, self.sink = Counters(), SentRecords()
+        self.clock = self.consumer.clock = ManualClock()
+        self.consumer.wait = self.clock.advance
         self.executed: list[int] = []
         self.committed_at: list[int] = []
         self.ticked: list[float] = []  # when statistics may be published
         self.seconds: Callable[[int], float] = lambda _: 0.0
         self.stopping: Callable[[], bool] = lambda: False
         self.open_offsets = open_offsets
-        self.sink = sink = cast(Any, bench.sink)
-        self.consumer.sent = lambda: len(sink.batches)
-        self.loop = BoltLoop(
-            ComponentProcess(
-                *(bench.topology, "b", self.kafka(), bench.clock, bench.environment.entropy, bench.counters),
-                *(self.ticked.append, self._is_over),
-                published=published,
-            ),
-            sink,
+        self.consumer.sent = lambda: len(self.sink.batches)
+        broker = MemoryBroker(topic_specs(self.topology.manifest), int)
+        producer = partial(HoldingProducer, self.sink, broker)
+        clients = {confluent_kafka.Consumer: self.consumer, confluent_kafka.Producer: producer}
+        process = ComponentProcess(
+            *(self.topology, "b", {CLIENT_CLASSES: clients}, self.clock, random.Random(1).randbytes, self.counters),
+            *(self.ticked.append, self._is_over),
+            published=published,
         )
-
-    def kafka(self) -> dict[str, Any]:
-        """Settings by which the loop has the fake consumer."""
-        return {CLIENT_CLASSES: {confluent_kafka.Consumer: self.consumer}}
+        loop = component_loop(process, "0")
+        assert isinstance(loop, BoltLoop)
+        self.loop = loop
 
     def run(self) -> None:
         self.loop.run(self._is_over)

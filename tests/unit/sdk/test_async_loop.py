@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from spout_sdk import AsyncBolt, AsyncCollector, TaskContext, Tuple
+from spout_sdk.runtime import task_loop
 from tests.unit.sdk import loop_rig
 from tests.waiting import eventually
 from tuple_tree.done_sets import DoneSet
@@ -40,16 +41,12 @@ class Rig(loop_rig.Rig):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *reads: int, **options: Any) -> None:
         self.waiting: dict[Place, Callable[[], object]] = {}
-        self.stops, self._patches = False, monkeypatch
+        self.stops = False
+        monkeypatch.setattr(task_loop, "CLIENT_CLASSES", "none")  # as with Kafka, coroutines run at the same time
         settings = {"guarantee": "at_least_once", "bolt": Waits, **options}
         super().__init__([0, *reads], tracked=True, **settings)
         self.step = 0.0  # how long a turn takes
         self.loop.turn()
-
-    def kafka(self) -> dict[str, Any]:
-        """With Kafka's settings, so that it really works on several at a time."""
-        self._patches.setattr("kafka_clients.group_consumer.Consumer", self.consumer)
-        return {"bootstrap.servers": "-"}
 
     def _is_over(self) -> bool:
         return self.stops
@@ -188,7 +185,7 @@ def test_a_coroutine_of_twenty_minutes_stops_nothing_else(monkeypatch: pytest.Mo
     rig = Rig(monkeypatch, 2, rows=2, bolt=One)
     consumer, task = rig.consumer, rig.loop.tasks[0]
     rig.started(1)
-    timeout = rig.loop._topology.manifest.spouts[0].timeout_ms / 1000
+    timeout = rig.topology.manifest.spouts[0].timeout_ms / 1000
     polled, began = len(consumer.limits), rig.clock()
     seconds = 1_200
     rig.turn(5, times=seconds // 5)

@@ -77,7 +77,6 @@ def test_a_bolt_that_ends_by_an_error_sets_back_what_is_not_executed_and_sends_w
         rig.run()
     assert rig.executed == [0, 1, 2, 3, 4, 5]
     assert rig.consumer.commits[-2:] == [7, 6]
-    assert rig.sink.flushes
     assert sum(rows_of(sent) for sent in rig.sink.to(".tuples.next")) == 5
     assert "are lost" not in caplog.text
 
@@ -95,7 +94,7 @@ def test_committed_tuples_of_a_batch_that_ends_the_process_are_reported(caplog: 
 def test_the_error_that_ends_a_process_is_reported_whatever_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig([7], bolt=Emits)
     for method in ("send", "flush"):
-        monkeypatch.setattr(rig.sink, method, partial(raises, BrokerError("another")))
+        monkeypatch.setattr(rig.loop._sink, method, partial(raises, BrokerError("another")))
     rig.seconds = lambda offset: raises(ValueError("the first")) if offset == 3 else 0.0
     with pytest.raises(ComponentError, match="the first"):
         rig.run()

@@ -77,10 +77,11 @@ def test_a_partition_that_is_assigned_while_reading_is_paused_is_paused_too() ->
     [(10, 0, 0.0), (10, 1, LINGER_SECONDS), (40, 0, LINGER_SECONDS), (10, 5, CONGESTED_LINGER_SECONDS)],
 )
 def test_an_idle_task_flushes_at_once_unless_it_is_busy_or_records_are_in_flight(
-    rows: int, in_flight: int, linger: float
+    rows: int, in_flight: int, linger: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig([1, 0, 1] + [0] * 30, guarantee="at_least_once", rows=rows, tracked=True)
-    rig.sink.records_in_flight = in_flight
+    monkeypatch.setattr(rig.loop._sink, "in_flight", lambda: in_flight)
+    monkeypatch.setattr(rig.loop._sink, "is_congested", lambda: in_flight > 4)
     rig.run()
     # The second record comes right after the first flush.
     assert rig.consumer.waits[0][1] == 1

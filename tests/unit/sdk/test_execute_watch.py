@@ -9,31 +9,18 @@ import pytest
 from confluent_kafka import OFFSET_STORED, Producer
 
 from kafka_clients.client_settings import CLIENT_CLASSES
-from spout_sdk import BasicCollector, TopologyBuilder, Tuple
+from spout_sdk import BasicCollector, Tuple
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.runtime.component_runner import ComponentRunner
 from spout_sdk.runtime.execute_watch import LONGEST_EXECUTE_MS, ExecuteWatch, Limits
 from spout_sdk.runtime.timeout_resets import TimeoutResets
 from spout_sdk.testing import MemoryRecord
-from tests.components import Sink
 from tests.packs import under_seed
-from tests.unit.sdk.bench import Lines, Manual, Split, made
-from tests.unit.sdk.memory import Bench, execute
+from tests.unit.sdk.bench import BenchTask, Manual, Split, rig
 from tuple_tree.messages import AckBatch, decode_ack_batch
 
 INBOX = "words.tuples.split"
 TIMEOUT, TREE_AGE = 30.0, 300.0
-
-
-def rig(bolt: Any = Manual) -> tuple[Bench, Any, Any]:
-    """A bench, a task of a bolt, and the bolt."""
-    bolts: list[Any] = []
-    builder = TopologyBuilder("words", ack_partitions=3)
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("split", made(bolts, bolt), tasks=2).shuffle_grouping("lines")
-    builder.set_bolt("count", Sink).all_grouping("split")
-    bench = Bench(builder.build())
-    return bench, bench.bolt("split", 1), bolts[-1]
 
 
 class Slow(Manual):
@@ -44,6 +31,10 @@ class Slow(Manual):
     def execute(self, tuple_: Tuple) -> None:
         self.during()
         self.collector.ack(tuple_)
+
+
+class Ticking(Slow):
+    tick_interval = 100.0
 
 
 class SlowBasic(Split):
@@ -83,7 +74,8 @@ class Watched:
     """A task of a bolt, and the watch over its process."""
 
     def __init__(self, bolt: Any = Slow, inbox: Inbox | None = None, execute_s: float = 1_800.0) -> None:
-        self.bench, self.task, self.bolt = rig(bolt)
+        self.bench, self.of, self.bolt = rig(bolt)
+        self.task = self.of.raw
         self.reports: list[tuple[float, str]] = []
         self.ends: list[str] = []
         self.sent: list[tuple[str, int, AckBatch]] = []
@@ -94,14 +86,20 @@ class Watched:
         self.tasks: dict[int, BoltTask] = {1: self.task}
         self.watch = ExecuteWatch(
             *("split", Limits(TIMEOUT, TREE_AGE, execute_s), self.tasks, self.resets),
-            *(lambda *report: self.reports.append(report), self.ends.append, self.bench.clock),
+            *(lambda *report: self.reports.append(report), self.ends.append, self.bench.cluster.clock),
         )
 
     def _produce(self, topic: str, value: bytes, _key: None, partition: int, on_delivery: Any) -> None:
         self.sent.append((topic, partition, decode_ack_batch(value)))
 
     def execute(self, times: int = 1) -> None:
-        execute(self.task, *(self.bench.record("split", ("a",), {0xAB: 1}, task=1) for _ in range(times)))
+        for _ in range(times):
+            self.feed(0xAB)
+
+    def feed(self, *roots: int) -> None:
+        """Executes a record with a tuple of each root."""
+        self.bench.pack("split", [("a",)] * len(roots), [{root: 1} for root in roots], task=1)
+        self.of.flush()
 
     def look_after(self, *seconds: float) -> None:
         """Looks, with this number of seconds between looks."""
@@ -145,12 +143,11 @@ def test_a_call_beyond_the_message_timeout_is_logged_less_and_less_often(caplog:
 
 
 def test_each_call_has_a_time_of_its_own_and_a_tick_is_a_call() -> None:
-    watched = Watched()
-    watched.bolt.tick_interval = 5.0
-    watched.task.prepare()
+    watched = Watched(Ticking)
     watched.bolt.during = lambda: watched.look_after(29)
     watched.execute(times=3)
-    watched.task.tick(watched.bench.clock.advance(6))
+    watched.bench.clock.advance(100)
+    watched.of.flush()
     assert [seconds for seconds, _ in watched.reports] == [29, 29, 29, 29]
     assert watched.reports[-1][1].partition(" (")[0] == "execute has not returned, at a tick tuple"
 
@@ -169,7 +166,8 @@ def test_the_tuple_of_a_basic_bolt_is_known_among_many(rows: int) -> None:
     watched = Watched(SlowBasic)
     seen: list[tuple[int, Any]] = []
     watched.bolt.during = lambda tuple_: seen.append((tuple_.roots[0], watched.task.running))
-    execute(watched.task, watched.bench.pack("split", [("a",)] * rows, under_seed(range(1, rows + 1)), task=1))
+    watched.bench.pack("split", [("a",)] * rows, under_seed(range(1, rows + 1)), task=1)
+    watched.of.flush()
     assert [(root, running.roots) for root, running in seen] == [(root, (root,)) for root in range(1, rows + 1)]
     assert watched.task.running is None
 
@@ -178,18 +176,18 @@ def waiting(during: Callable[[Watched, Inbox], object]) -> tuple[Watched, Inbox]
     """A bolt that acked its first record, holds the second in `execute`, and has a third that it did not read."""
     inbox = Inbox()
     watched = Watched(inbox=inbox)
-    records = [watched.bench.record("split", ("a",), {root: 1}, task=1) for root in (10, 20, 30)]
-    execute(watched.task, records[0])
-    watched.task.flush()
-    inbox.records = [*records, watched.bench.raw("split", b"", None, task=1)]
+    watched.feed(10)
+    elsewhere = Watched().bench
+    records = [elsewhere.record("split", ("a",), {root: 1}, task=1) for root in (10, 20, 30)]
+    inbox.records = [*records, elsewhere.raw("split", b"", None, task=1)]
     watched.bolt.during = lambda: during(watched, inbox)
-    execute(watched.task, records[1])
+    watched.feed(20)
     return watched, inbox
 
 
 def test_trees_that_wait_are_reset_at_a_third_of_the_message_timeout() -> None:
     def during(watched: Watched, _inbox: Inbox) -> None:
-        watched.tasks[0] = watched.bench.bolt("split", 0)
+        watched.tasks[0] = BenchTask(watched.bench, "split", 0).raw
         watched.look_after(*[0.5] * 120)
 
     watched, inbox = waiting(during)
@@ -243,22 +241,22 @@ def test_what_waits_for_coroutines_that_take_long_is_reset_for_as_long_as_they_l
     """They are not a call: nothing is reported, and the process does not end."""
     inbox = Inbox()
     watched = Watched(Manual, inbox, execute_s=TREE_AGE)
-    records = [watched.bench.record("split", ("a",), {root: 1}, task=1) for root in (10, 20)]
-    inbox.records = [*records]
-    execute(watched.task, records[0])
+    elsewhere = Watched().bench
+    inbox.records = [elsewhere.record("split", ("a",), {root: 1}, task=1) for root in (10, 20)]
+    watched.feed(10)
     watched.look_after(TIMEOUT)
     assert not watched.sent
     adapter = watched.task.first.operator
-    adapter.busy_since = watched.bench.clock()
+    adapter.busy_since = watched.bench.clock.now
     watched.look_after(*[0.5] * 20, *[TREE_AGE] * 3)
     assert [watched.resets_of(root) for root in (10, 20)] == [1 + 3, 1 + 3]
-    watched.task.first.settlement.ack(watched.bolt.tuples[0])
-    watched.task.flush()
+    watched.bolt.collector.ack(watched.bolt.tuples[0])
+    watched.of.flush()
     watched.look_after(TIMEOUT / 3)
     assert [watched.resets_of(root) for root in (10, 20)] == [4, 5]
     assert watched.resets is not None
     assert watched.resets._kept == 1, "what is done is forgotten"
-    watched.tasks[0] = watched.bench.bolt("split", 0)
+    watched.tasks[0] = BenchTask(watched.bench, "split", 0).raw
     watched.look_after(1)
     assert [*inbox.assigned[-1]] == [(INBOX, 1)], "the other task takes inputs"
     watched.tasks[0].first.operator.busy_since = adapter.busy_since

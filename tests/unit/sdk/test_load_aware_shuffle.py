@@ -14,9 +14,8 @@ from kafka_clients.librdkafka_bugs import BrokerMonitor
 from spout_sdk import Topology, TopologyBuilder
 from spout_sdk.runtime.share_watch import ShareWatch, shuffled_bolts
 from tests.components import Sink, passing
-from tests.unit.sdk.bench import Lines
+from tests.unit.sdk.bench import Bench, Lines
 from tests.unit.sdk.loop_rig import Rig
-from tests.unit.sdk.memory import Bench
 from tests.unit.sdk.test_task_shares import record
 
 Pass = passing(*Lines.streams)
@@ -40,8 +39,7 @@ def test_only_shuffles_that_follow_the_load_have_shares() -> None:
         "work": {},
         "keyed": {},
     }
-    task = Bench(made).spout("lines")
-    plan = task.plans["default"]
+    plan = Bench(made).spout("lines").raw.plans["default"]
     for bolt, tasks in (("work", 3), ("even", 2), ("keyed", 2)):
         plan.set_shares(bolt, [0.98, *[0.02 / (tasks - 1)] * (tasks - 1)])
     chosen = Counter((*each,) for n in range(1_000) for each in [pack.receiver for pack in plan.choose((f"line {n}",))])

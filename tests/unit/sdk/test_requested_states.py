@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from spout_sdk import BasicBolt, RetryPolicy, Spout, TopologyBuilder, declare
-from tests.unit.sdk.bench import made
+from spout_sdk import RetryPolicy, Spout, TopologyBuilder, declare
+from spout_sdk.testing import SimulatedCluster
+from tests.components import Sink
 from tests.unit.sdk.kafka_spout_rig import Rig
-from tests.unit.sdk.memory import Bench
 from tuple_tree.control import ControlState
 
 AT_ONCE = RetryPolicy(initial_delay=0, delay_period=0)
@@ -92,39 +92,32 @@ def test_messages_that_wait_to_be_read_again_or_for_their_dead_letter_are_open()
 
 
 class Numbers(Spout):
+    """Emits while some are left."""
+
     streams = (declare({"number": int}),)
-    calls = 0
+    calls = left = 0
 
     def open(self, _context: Any, collector: Any) -> None:
         self.collector = collector
 
     def next_tuple(self) -> None:
         self.calls += 1
-        self.collector.emit((self.calls,), message_id=self.calls)
+        if self.left:
+            self.left -= 1
+            self.collector.emit((self.left,), message_id=self.left)
 
 
-class Executed(BasicBolt):
-    executed = 0
-
-    def execute(self, _tuple: Any, _collector: Any) -> None:
-        type(self).executed += 1
-
-
-def test_a_paused_spout_is_not_called_and_its_chained_bolts_finish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Executed, "executed", 0)
-    spouts: list[Numbers] = []
-    builder = TopologyBuilder("t", ack_partitions=1, max_spout_pending=10)
-    builder.set_spout("numbers", made(spouts, Numbers))
-    builder.set_bolt("see", Executed).local_grouping("numbers")
-    task = Bench(builder.build()).spout("numbers", 0)
-    task.control = "draining"
-    assert not task.emit(64)
-    assert spouts[-1].calls == 0
-    task.control = "running"
-    task.emit(5)
-    task.control = "paused"
-    task.emit(64)
-    task.flush()
-    assert spouts[-1].calls == Executed.executed
-    assert spouts[-1].calls
-    assert task.pending == 0
+def test_a_spout_is_called_only_while_the_topology_runs() -> None:
+    builder = TopologyBuilder("t", ack_partitions=1)
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("see", Sink).local_grouping("numbers")
+    with SimulatedCluster(builder) as cluster:
+        spout = cluster.spout("numbers")
+        states: tuple[ControlState, ...] = ("draining", "running", "paused")
+        for state in states:
+            cluster.request(state)
+            cluster.advance(0.5)
+            spout.left, before = 5, spout.calls
+            cluster.advance(0.5)
+            assert (spout.left, spout.calls > before) == ((0, True) if state == "running" else (5, False))
+        assert (cluster.stats("see").executed, cluster.pending("numbers")) == (10, [])

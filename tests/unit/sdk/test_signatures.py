@@ -15,7 +15,7 @@ from spout_sdk.groupings import CustomGrouping
 from spout_sdk.hooks import TaskHook
 from spout_sdk.windows import WindowedBolt, tumbling
 from tests.components import Sink, source
-from tests.unit.sdk.memory import Bench
+from tests.unit.sdk.bench import Bench
 
 KINDS: tuple[type, ...] = (
     *(Spout, KafkaSpout, Bolt, BasicBolt, BatchBolt, ArrowBolt, AsyncBolt, WindowedBolt, KafkaBolt),

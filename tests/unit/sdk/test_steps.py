@@ -2,14 +2,10 @@
 
 import asyncio
 import math
-import time
-from dataclasses import replace
 from typing import Any, ClassVar
 
-import confluent_kafka
 import pytest
 
-from kafka_clients.client_settings import CLIENT_CLASSES
 from spout_sdk import (
     AsyncBolt,
     AsyncCollector,
@@ -27,12 +23,8 @@ from spout_sdk import (
 )
 from spout_sdk.emitting.open_pack import OpenPack
 from spout_sdk.errors import ComponentError
-from spout_sdk.runtime.bolt_loop import BoltLoop
-from spout_sdk.runtime.task_loop import ComponentProcess
 from tests.components import ByHand, source
-from tests.unit.sdk.bench import Lines
-from tests.unit.sdk.loop_rig import Consumer, LoopSink
-from tests.unit.sdk.memory import Bench, ManualClock, execute
+from tests.unit.sdk.bench import Bench, BenchClock, BenchTask
 from tuple_tree.manifest import Guarantee
 
 NUMBER = declare({"n": int})
@@ -44,7 +36,7 @@ PAUSES: dict[str, Any] = {
 
 
 class Here:
-    clock: ManualClock
+    clock: BenchClock
     seen: ClassVar[list[int]] = []
 
 
@@ -138,7 +130,9 @@ class Api(AsyncBolt):
         await asyncio.Event().wait()
 
 
-def bench_of(*steps: Any, guarantee: Guarantee = "at_least_once", spout: Any = None, **options: Any) -> Bench:
+def bench_of(
+    *steps: Any, guarantee: Guarantee = "at_least_once", spout: Any = None, is_live: bool = False, **options: Any
+) -> Bench:
     """A bench whose steps follow each other; the options are of the last."""
     builder = TopologyBuilder("t", guarantee=guarantee)
     builder.set_spout("spout", spout or source(NUMBER))
@@ -149,22 +143,31 @@ def bench_of(*steps: Any, guarantee: Guarantee = "at_least_once", spout: Any = N
         is_first = number == 0 and spout is not Many
         (declared.shuffle_grouping if is_first else declared.local_grouping)(before)
         before = f"step-{number}"
-    bench = Bench(builder.build(), holds_back=steps[0] is Hand)
+    bench = Bench(builder.build(), holds_back=steps[0] is Hand, topics={"out": 1}, is_live=is_live)
     Here.clock, Here.seen = bench.clock, []
     return bench
+
+
+def feed(bench: Bench, *numbers: int) -> BenchTask:
+    """Has the first step execute a tuple for each number, each of its own tree."""
+    task = bench.bolt("step-0")
+    for number in numbers:
+        bench.record("step-0", (number,), {number: number}, source="spout/default")
+    task.flush()
+    return task
 
 
 def test_a_tuple_without_a_tree_is_not_done_before_its_record_is_delivered() -> None:
     bench = bench_of(Hand)
     task = bench.bolt("step-0")
-    execute(task, bench.pack("step-0", [(1,), (2,), (3,)], [{}, {}, {}], source="spout/default"))
+    bench.pack("step-0", [(1,), (2,), (3,)], [{}, {}, {}], source="spout/default")
+    task.flush()
     one, two, _ = task.bolt.held
     task.bolt.collector.write(one, "out", b"x")
     task.bolt.collector.ack(two)
-    task.note_done()
-    done = task.inputs.delivered()
-    assert done is not None
-    assert not any(begin == 0 for runs in done.tuples.values() for begin, _ in runs)
+    assert not any(begin == 0 for runs in task.done.tuples.values() for begin, _ in runs)
+    bench.sink.deliver_all()
+    assert task.done.tuples == {0: [(0, 2)]}
 
 
 def test_answers_of_a_step_leave_with_the_input_of_its_task() -> None:
@@ -172,18 +175,16 @@ def test_answers_of_a_step_leave_with_the_input_of_its_task() -> None:
     task = bench.bolt("step-0")
     (field,) = bench.topology.manifest.component("spout").streams[0].fields
     value: Any = b"a" if field.type == "bytes" else "a"
-    execute(task, bench.record("step-0", (value,), {1: 1}, source="spout/default"))
-    task.flush()
-    assert (task.open_inputs, bench.sink.to(".answers")) == (1, [])
-    task.execute_retries(bench.clock.advance(101), math.inf)
-    task.flush()
-    assert (task.open_inputs, len(bench.sink.to(".answers"))) == (0, 3)
-    task.cleanup()
+    bench.record("step-0", (value,), {1: 1}, source="spout/default")
+    answers = "t.answers"
+    assert (task.done.offset, bench.cluster.records(answers)) == (0, [])
+    bench.clock.advance(101)
+    assert (task.done.offset, len(bench.cluster.records(answers))) == (1, 3)
 
 
 def test_tuples_that_could_not_be_passed_on_hold_their_trees_open(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = bench_of(Pass, See)
-    task = bench.bolt("step-0")
+    task = bench.bolt("step-0").raw
     (pack,) = task.first.plans["default"].routes[0].packs
     pack.limit = 2
     placed, raised = OpenPack._placed, list[int]()
@@ -208,13 +209,11 @@ def test_trees_that_a_paused_step_holds_up_are_kept_alive() -> None:
     bench = bench_of(Slowly, Down, spout=Many, **PAUSES)
     task = bench.spout("spout")
     for _ in range(65):
-        task.emit(1)
-        task.tick(bench.clock.advance(1.0))
+        bench.clock.advance(1.0)
         task.flush()
-    assert task.steps[0].waiting, "held up by the step behind"
     reset = {root for batch in bench.sink.batches for root in batch.reset_roots.tolist()}
-    assert len(reset) == len(task.open_trees) == 50
-    assert task.running_inputs == 0, "a stop does not wait for them"
+    assert len(reset) == task.stats.pending == 50
+    assert task.raw.running_inputs == 0, "a stop does not wait for them"
 
 
 @pytest.mark.parametrize("blocked", ["left", "right"])
@@ -224,73 +223,43 @@ def test_a_branch_that_takes_no_tuples_does_not_hold_up_another(blocked: str, *,
     builder.set_spout("spout", Many if of_spout else source(NUMBER))
     head = "spout"
     if not of_spout:
-        builder.set_bolt("head", Triple).shuffle_grouping("spout")
-        head = "head"
+        builder.set_bolt("step-0", Triple).shuffle_grouping("spout")
+        head = "step-0"
     for name in ("left", "right"):
         declared = builder.set_bolt(name, Down, **PAUSES) if name == blocked else builder.set_bolt(name, See)
         declared.local_grouping(head)
     bench = Bench(builder.build())
     Here.clock, Here.seen = bench.clock, []
     if of_spout:
-        spout = bench.spout("spout")
-        for _ in range(3):
-            spout.emit(1)
-        assert (len(Here.seen), len(spout.open_trees)) == (50, 50)
-        return
-    task = bench.bolt("head")
-    for number in (1, 2):
-        task.read(bench.record("head", (number,), {number: number}, source="spout/default"))
-        task.run(math.inf)
-    assert Here.seen == [0, 1, 2], "no second input while a branch takes none"
-    assert task.is_busy
+        task = bench.spout("spout")
+        assert (len(Here.seen), task.stats.pending) == (50, 50)
+    else:
+        feed(bench, 1, 2)
+        assert Here.seen == [0, 1, 2], "no second input while a branch takes none"
 
 
-def test_a_task_waits_while_a_step_behind_takes_no_tuples() -> None:
-    bench = bench_of(Pass, Api)
-    bench.environment = replace(bench.environment, kafka={"bootstrap.servers": "none"}, clock=time.monotonic)
-    task = bench.bolt("step-0")
+def test_a_task_waits_while_a_step_behind_takes_no_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = bench_of(Pass, Api, is_live=True)
+    task = bench.bolt("step-0").raw
     for number in (1, 2, 3):
         task.read(bench.record("step-0", (number,), {number: number}, source="spout/default"))
-        if number < 3:
-            task.run(math.inf)
-    task.run(time.monotonic())
+        task.run(math.inf if number < 3 else bench.clock.now)
     assert (task.is_busy, task.first.waiting) == (True, 1)
-    began = time.monotonic()
+    waited: list[float] = []
+    monkeypatch.setattr(type(task.steps[1].operator), "wait", lambda _operator, seconds: waited.append(seconds))
     task.wait(0.1)
-    assert time.monotonic() - began > 0.05
+    assert waited == [0.1]
     task.cleanup()
 
 
 def test_what_a_step_has_passed_on_is_executed_although_no_record_comes() -> None:
-    builder = TopologyBuilder("words", ack_partitions=1)
-    builder.set_spout("lines", Lines)
-    builder.set_bolt("b", Fan).shuffle_grouping("lines")
-    builder.set_bolt("slow", SeeSlowly).local_grouping("b")
-    sink: Any = LoopSink()
-    bench = Bench(builder.build(), sink=sink)
-    Here.clock, Here.seen = bench.clock, []
-    consumer = Consumer({0: [1] + [0] * 3_000}, rows=1)
-    consumer.clock, consumer.wait = bench.clock, bench.clock.advance
-    clients: dict[str, Any] = {CLIENT_CLASSES: {confluent_kafka.Consumer: consumer}}
-
-    def is_over() -> bool:
-        return len(Here.seen) >= 1_000 or consumer.is_empty
-
-    process = ComponentProcess(
-        *(bench.topology, "b", clients, bench.clock, bench.environment.entropy, bench.counters),
-        *(lambda _now: None, is_over),
-    )
-    began = bench.clock()
-    BoltLoop(process, sink).run(is_over)
+    bench = bench_of(Fan, SeeSlowly)
+    feed(bench, 1)
     assert len(Here.seen) == 1_000
-    assert bench.clock() - began < 2, "1,000 tuples of a millisecond"
 
 
 def test_a_bolt_that_ends_its_process_during_a_cleanup_does_so() -> None:
     """It is called while the bolt before it emits more tuples than may wait; what that emits is not committed."""
-    bench = bench_of(Last, Down, on_exception="crash")
-    task = bench.bolt("step-0")
-    task.read(bench.record("step-0", (1,), {1: 1}, source="spout/default"))
-    task.run(math.inf)
+    task = feed(bench_of(Last, Down, on_exception="crash"), 1)
     with pytest.raises(ComponentError, match="down"):
-        task.cleanup()
+        task.restart()

@@ -5,14 +5,27 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
+from spout_sdk.api.tuples import UNKNOWN_STREAM, InputPack
 from spout_sdk.bolts.bolt_task import BoltTask
 from spout_sdk.delivery.exactly_once import ExactlyOnce
 from spout_sdk.emitting.input_offsets import InputOffsets
 from spout_sdk.errors import OpenInputsError
+from spout_sdk.records import MadeRecord
 from spout_sdk.statistics.stats import Counters
-from tests.unit.sdk.memory import open_pack, opened
 from tuple_tree.commit_metadata import LARGEST_METADATA, Commit
 from tuple_tree.done_sets import DoneSet
+
+
+def open_pack(offset: int) -> InputPack:
+    """A record of a tuple that is not settled."""
+    return InputPack(MadeRecord(), UNKNOWN_STREAM, offset, 1)
+
+
+def opened(inputs: InputOffsets, pack: InputPack) -> InputPack:
+    """A record that is opened, as a task does that reads it."""
+    assert inputs.start(pack.offset)
+    inputs.open(pack)
+    return pack
 
 
 class Task:
