@@ -1,5 +1,6 @@
 """Joins of steps: with a table, as of a time, and of two streams, in a simulated cluster."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ import msgspec
 from spout_sdk import FailTupleError, KafkaSpout, RetryPolicy, Stream, TopologyBuilder
 from spout_sdk.steps import KeyedStream
 from spout_sdk.testing import SimulatedCluster
+from tests.seeds import each_seed
 from tests.unit.sdk.shop import values
 
 
@@ -190,3 +192,45 @@ def test_a_result_of_another_type_fails_its_row() -> None:
         cluster.produce("sales", msgspec.json.encode(Sale("tea", 1)))
         cluster.run_until(lambda: cluster.failed("sales"))
         assert "a Sale is not a Priced" in cluster.failed("sales")[0][1].message
+
+
+def test_joins_are_exact_whatever_fails_and_is_killed() -> None:
+    each_seed(check_joins)
+
+
+def check_joins(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def as_of(sale: Sale, price: Price | None) -> Priced:
+        return Priced(sale.item, sale.number, None if price is None else price.since)
+
+    def flaky(found: Priced) -> Priced:
+        if chance.random() < 0.3:
+            raise FailTupleError("busy")
+        return found
+
+    sales, prices = streams(message_timeout=5.0)
+    sales.join(prices, as_of, as_of=("at", "since")).step(flaky, name="flaky-1").to("as-of")
+    within = sales.join_within(prices, pair, seconds=10, at=("at", "since")).step(flaky, name="flaky-2")
+    within.to("pairs")
+    items = ["tea", "jam"]
+    kept = [Price(chance.choice(items), 1, since=1_000 * at) for at in chance.sample(range(60), 5)]
+    sold = [Sale(chance.choice(items), number, 1_000 * chance.randrange(60)) for number in range(6)]
+    with SimulatedCluster(within.topology()) as cluster:
+        for topic, rows in (("prices", kept), ("sales", sold)):
+            for row in rows:
+                cluster.produce(topic, msgspec.json.encode(row))
+                if chance.random() < 0.3:
+                    cluster.kill(chance.choice(["as_of", "pair", "prices", "sales"]))
+                cluster.advance(chance.choice([0.001, 0.001, 0.2, 6.0]))
+            while len({*cluster.acked(topic)}) < len(rows):
+                cluster.advance(1)
+        found = {(each["number"], each["cents"]) for each in values(cluster, "as-of")}
+        before = [[row.since for row in kept if row.item == sale.item and row.since <= sale.at] for sale in sold]
+        assert found == {(sale.number, max(times, default=None)) for sale, times in zip(sold, before, strict=True)}
+        pairs = {(each["item"], each["number"], each["cents"]) for each in values(cluster, "pairs")}
+        near = [(sale, row) for sale in sold for row in kept if abs(sale.at - row.since) <= 10_000]
+        assert pairs == {(sale.item, sale.at, row.since) for sale, row in near if sale.item == row.item}
+        state = cluster.state("pair").values()
+        assert sorted(row["number"] for each in state for row in each["left"]) == [*range(len(sold))]
+        assert sorted(row["since"] for each in state for row in each["right"]) == sorted(row.since for row in kept)
