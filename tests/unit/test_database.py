@@ -57,7 +57,9 @@ def test_each_entry_is_booked_once(postgres: Postgres, monkeypatch: pytest.Monke
 
         expected: Counter[str] = Counter()
         ids = set()
-        with SimulatedCluster(page["topology"], bolts={"entries": Entries, "book": Book}, seed=seed) as cluster:
+        with SimulatedCluster(
+            page["topology"], bolts={"entries": Entries, "book": Book}, seed=seed, step=1.0
+        ) as cluster:
             postgres.execute("TRUNCATE entries, balances")
             for number in range(MESSAGES):
                 entries = [(rng.choice("abcd"), rng.randrange(-9, 9)) for _ in range(rng.randrange(1, 4))]

@@ -94,7 +94,7 @@ def test_the_landing_page() -> None:
 
 
 def test_steps() -> None:
-    with SimulatedCluster(names_of("docs/steps.md")["topology"]) as cluster:
+    with SimulatedCluster(names_of("docs/steps.md")["topology"], step=0.5) as cluster:
         for at in (1_000, 2_000, 200_000):
             cluster.produce("orders", json.dumps({"id": "1", "at": at, "items": ["tea", "milk", "beer"], "unknown": 1}))
         cluster.produce("orders", '{"id": "2", "at": 3, "items": ["tea", 3]}')
@@ -167,7 +167,7 @@ def test_kafka_spouts() -> None:
 
 def test_words_are_counted_once_after_kills() -> None:
     names = names_of("docs/state.md")
-    with SimulatedCluster(names["words"]().topology()) as cluster:
+    with SimulatedCluster(names["words"]().topology(), step=0.5) as cluster:
         cluster.set_state("count", {"be": 40})
         cluster.produce("lines", "to be or not to be")
         cluster.run_until_idle()

@@ -24,7 +24,7 @@ def test_each_item_is_in_a_total_once_with_the_first_answer(monkeypatch: pytest.
         return "drinks" if asked[name] <= 2 else "something else"
 
     monkeypatch.setattr(enrichment.Service, "category", category)
-    with SimulatedCluster(enrichment.shop, paused=["add"]) as cluster:
+    with SimulatedCluster(enrichment.shop, paused=["add"], step=1.0) as cluster:
         cluster.produce("orders", '{"id": "1", "cents": {"tea": 300, "cup": 900}}')
         cluster.produce("orders", '{"id": "2", "cents": {}}')
         cluster.advance(100)  # the first order has timed out, and was replayed

@@ -12,7 +12,7 @@ from tests.pages import names_of
 
 def test_held_tuples_do_not_time_out_but_get_too_old() -> None:
     topology = names_of("docs/how-to/timeouts.md")["topology"]()
-    with SimulatedCluster(topology, topics={"pages": 1}) as cluster:
+    with SimulatedCluster(topology, topics={"pages": 1}, step=1.0) as cluster:
         cluster.produce("pages", "a")
         cluster.advance(590)
         assert len(cluster.pending("pages")) == 1
@@ -38,7 +38,7 @@ def test_a_bill_takes_both_streams() -> None:
 
 def test_duplicates_are_dropped_for_five_minutes() -> None:
     payments = names_of("docs/how-to/deduplicate.md")["payments"]
-    with SimulatedCluster(payments(), topics={"payments": 2}) as cluster:
+    with SimulatedCluster(payments(), topics={"payments": 2}, step=1.0) as cluster:
         for partition in (0, 1, 0):
             cluster.produce("payments", '{"id": "a", "cents": 5}', partition=partition)
             cluster.run_until_idle()
@@ -72,7 +72,7 @@ def test_an_order_without_a_price_in_the_table_waits_for_it() -> None:
     builder = TopologyBuilder("orders")
     builder.set_spout("orders", page["KafkaSpout"]("orders"))
     builder.set_bolt("priced", page["PricedFromTable"], tasks=4).shuffle_grouping("orders")
-    with SimulatedCluster(builder.build(), topics={"orders": 1}) as cluster:
+    with SimulatedCluster(builder.build(), topics={"orders": 1}, step=0.5) as cluster:
         cluster.produce("orders", '{"item": "tea", "count": 2}')
         cluster.produce("orders", '{"item": "jam", "count": 1}')
         cluster.run_until(lambda: cluster.failed("orders"))

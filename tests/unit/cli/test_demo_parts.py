@@ -44,7 +44,7 @@ def test_each_word_is_counted_once_even_if_lines_are_replayed(
 ) -> None:
     for name, value in Parameters(fail_rate=fail_rate).to_environment().items():
         monkeypatch.setenv(name, value)
-    with SimulatedCluster(topology(), topics={"word-count.text": 2}) as cluster:
+    with SimulatedCluster(topology(), topics={"word-count.text": 2}, step=0.5) as cluster:
         for number, line in enumerate(lines(40)):
             cluster.produce("word-count.text", line, partition=number % 2)
         cluster.advance(60)

@@ -249,7 +249,7 @@ def test_a_window_whose_result_raises_stays_until_it_has_one(codec: Any) -> None
 
 def test_the_log_has_what_holds_windows_open(codec: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "spout_sdk.windows")
-    with SimulatedCluster(clicks(codec, tasks=1), topics={"in": 3}) as cluster:
+    with SimulatedCluster(clicks(codec, tasks=1), topics={"in": 3}, step=1.0) as cluster:
         produce(cluster, ("a", 1_000, 1.0))
         cluster.advance(3)
         cluster.pause("source")

@@ -65,7 +65,7 @@ def test_a_row_that_raises_fails_alone_and_no_other_call_is_repeated() -> None:
     stream.to("out")
     orders = [Order(str(number), ["beer" if number == 30 else "tea"]) for number in range(60)]
     # Without hooks, a call gets many rows: the first one, then 16, and then the others.
-    with run(stream, orders, seconds=60, has_hooks=False) as cluster:
+    with run(stream, orders, seconds=60, has_hooks=False, step=1.0) as cluster:
         assert (calls.count("beer"), calls.count("tea"), len(values(cluster))) == (3, 59, 60)
         assert cluster.uncommitted("orders") == {"orders[0]": 0}
 
@@ -142,7 +142,7 @@ def test_a_step_of_several_rows_returns_one_result_for_each() -> None:
     stream = order_stream().step(items).shuffle().step(priced, on_exception="retry")
     stream.to("raw")
     messages = [*ORDERS, Order("4", ["beer"]), *[Order("5", ["tea"])] * 30]
-    with run(stream, messages, seconds=600) as cluster:
+    with run(stream, messages, seconds=600, step=1.0) as cluster:
         assert sorted(values(cluster, "raw")) == sorted([b"1tea", b"3tea", b"4beer", *[b"5tea"] * 30])
         assert cluster.failed("orders") == []
         assert max(sizes) > 1
@@ -219,7 +219,7 @@ def test_a_state_counts_each_row_once_however_often_it_is_replayed() -> None:
     stream.step(ship)
     counts = stream.key_by("name").state(counted, initial=0).step(shown)
     counts.to("out")
-    with run(stream, ORDERS, seconds=60) as cluster:
+    with run(stream, ORDERS, seconds=60, step=1.0) as cluster:
         assert cluster.state("counted") == {"tea": 2, "milk": 1}
         assert {"tea": 2} in values(cluster)
         assert len(cluster.failed("orders")) >= 2
@@ -277,7 +277,7 @@ def test_windows_give_rows_of_a_class() -> None:
         Click("a", 61_000, 1.0),
         Click("b", 200_000, 1.0),
     ]
-    with run(clicks, sent, seconds=60) as cluster:
+    with run(clicks, sent, seconds=60, step=1.0) as cluster:
         assert {"page": "a", "start": 0, "clicks": 2, "spent": 4.0} in values(cluster)
 
 

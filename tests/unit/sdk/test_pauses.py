@@ -187,7 +187,7 @@ def test_dead_letters_do_not_pause_unless_asked_to(database: Database) -> None:
 @pytest.mark.parametrize("restart", ["kill", "restart"])
 def test_a_task_that_pauses_may_end(restart: str, database: Database) -> None:
     topology = steps(on_exception="retry")
-    with SimulatedCluster(topology, sources={"words": numbered(60)}) as cluster:
+    with SimulatedCluster(topology, sources={"words": numbered(60)}, step=0.5) as cluster:
         cluster.advance(20)
         for task in range(2):
             getattr(cluster, restart)("store", task)
@@ -200,7 +200,7 @@ def test_a_task_that_pauses_may_end(restart: str, database: Database) -> None:
 
 def test_a_clean_stop_of_a_pause_loses_nothing_with_at_most_once(database: Database) -> None:
     topology = steps(settings={"guarantee": "at_most_once"})
-    with SimulatedCluster(topology, sources={"words": numbered(60)}) as cluster:
+    with SimulatedCluster(topology, sources={"words": numbered(60)}, step=0.5) as cluster:
         cluster.advance(20)
         lost = cluster.stats("store").failed["failed"]
         assert lost < 2 * (10 + 5)

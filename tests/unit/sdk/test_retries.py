@@ -62,7 +62,7 @@ def cluster(bolt: Any, *words: str, settings: dict[str, Any] | None = None, **op
     builder.set_bolt("flaky", bolt, **{"on_exception": "retry", "retry": SECONDS, **options}).shuffle_grouping("words")
     builder.set_bolt("last", Sink).shuffle_grouping("flaky")
     sources = {"words": [(word,) for word in words]}
-    return SimulatedCluster(builder.build(), sources=sources, topics={"out": 1})
+    return SimulatedCluster(builder.build(), sources=sources, topics={"out": 1}, step=0.5)
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])

@@ -55,7 +55,7 @@ def test_counts_are_exact_after_failures_timeouts_and_kills(
     """In the state, in a topic, and with exactly_once in the inbox of the next bolt."""
     chance = random.Random(seed)
     monkeypatch.setattr(Split, "chance", random.Random(seed + 1))
-    with SimulatedCluster(words(guarantee, Publish), seed=seed, topics={"counts": 2}) as cluster:
+    with SimulatedCluster(words(guarantee, Publish), seed=seed, topics={"counts": 2}, step=0.5) as cluster:
         lines: list[str] = []
         for _ in range(15):
             for line in chance.choices(TEXT, k=4):

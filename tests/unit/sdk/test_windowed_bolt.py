@@ -237,7 +237,7 @@ def test_each_tuple_is_in_its_windows_once_whatever_is_killed(window: WindowSpec
 def _run(window: WindowSpec, guarantee: Any, seed: int) -> None:
     Flaky.chance = chance = random.Random(seed)
     made = topology(partial(Flaky, window), tasks=2, guarantee=guarantee)
-    with SimulatedCluster(made, seed=seed, topics={"in": 2}) as cluster:
+    with SimulatedCluster(made, seed=seed, topics={"in": 2}, step=1.0) as cluster:
         fed: dict[str, list[int]] = defaultdict(list)
         for number in range(1, 121):
             sensor = chance.choice("abc")

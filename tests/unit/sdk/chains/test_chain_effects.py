@@ -112,9 +112,9 @@ def cluster(
         declarer = builder.set_bolt(f"bolt-{number + 1}", bolt, **(options if number == len(bolts) - 1 else {}))
         getattr(declarer, f"{grouping}_grouping")(f"bolt-{number}", *(["n"] if grouping == "fields" else []))
     if numbers is None:
-        return SimulatedCluster(builder.build(), topics={"source": 1, "out": 1})
+        return SimulatedCluster(builder.build(), topics={"source": 1, "out": 1}, step=0.5)
     fed = numbers if isinstance(numbers, list) else [(number,) for number in range(numbers)]
-    return SimulatedCluster(builder.build(), sources={"bolt-0": fed})
+    return SimulatedCluster(builder.build(), sources={"bolt-0": fed}, step=0.5)
 
 
 def publish() -> KafkaBolt:

@@ -129,7 +129,7 @@ def run(seed: int, guarantee: Guarantee) -> None:
     if spares_spout:
         names = [name for name in names if made.manifest.head(name).name != "messages"]
     number = 0
-    with SimulatedCluster(made, seed=seed, topics={"source": 2, "results": 1}) as cluster:
+    with SimulatedCluster(made, seed=seed, topics={"source": 2, "results": 1}, step=0.5) as cluster:
         for _ in range(25):
             for _ in range(chance.choice((0, 3, 30))):
                 cluster.produce("source", str(number), partition=number % 2)
@@ -184,7 +184,7 @@ def test_what_a_chain_has_held_for_seconds_is_done_with_its_results(monkeypatch:
     Here.failing, Here.chance = 0.0, random.Random(1)
     for steps in range(1, 8):
         monkeypatch.setattr(Gated, "is_open", False)
-        with SimulatedCluster(made, topics={"source": 1, "results": 1}) as cluster:
+        with SimulatedCluster(made, topics={"source": 1, "results": 1}, step=0.5) as cluster:
             for number in range(5):
                 cluster.produce("source", str(number))
             cluster.advance(2.5)

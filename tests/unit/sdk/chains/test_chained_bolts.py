@@ -132,7 +132,7 @@ def test_a_state_behind_a_chain_counts_each_message_once() -> None:
         builder.set_bolt("split", Split).local_grouping("lines")
         builder.set_bolt("upper", Upper).local_grouping("split")
         builder.set_bolt("count", Count).fields_grouping("upper", "word")
-        with SimulatedCluster(builder.build(), seed=seed) as cluster:
+        with SimulatedCluster(builder.build(), seed=seed, step=1.0) as cluster:
             for number in range(30):
                 cluster.produce("source", f"a b{number % 3} a")
                 if number % 7 == seed % 7:
