@@ -26,11 +26,6 @@ from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 from tuple_tree.topics import topic_specs
 
 
-class Message(MemoryRecord):
-    def error(self) -> None:
-        """None: it is a record."""
-
-
 class Consumer:
     """Has its partitions from the first read on, with `there` records a read of each that is not paused."""
 
@@ -86,12 +81,12 @@ class Consumer:
             for each in partitions:
                 self.positions[each.partition] = each.offset if each.offset >= 0 else [0, *self.commits][-1]
 
-    def consume(self, limit: int, _timeout: float) -> list[Message]:
+    def consume(self, limit: int, _timeout: float) -> list[MemoryRecord]:
         if not self.limits:
             self.on_assign(self, self.partitions)
         self.limits.append(limit)
         self.read_at.append(self.clock())
-        read: list[Message] = []
+        read: list[MemoryRecord] = []
         for partition, reads in self.there.items():
             if reads and partition not in self.asleep:
                 first, count = self.positions[partition], min(limit, reads[0]) if self.is_limited else reads[0]
@@ -100,7 +95,7 @@ class Consumer:
                 reads[0] -= len(offsets)
                 if not reads[0]:
                     del reads[0]
-                read += [Message("words.tuples.b", partition, at, self.payload, self.headers) for at in offsets]
+                read += [MemoryRecord("words.tuples.b", partition, at, self.payload, self.headers) for at in offsets]
         return read
 
     def incremental_unassign(self, _partitions: list[TopicPartition]) -> None: ...
@@ -139,7 +134,7 @@ class Scripted(Consumer):
     script: ClassVar[dict[int, Callable[[Any], None]]]
     calls = 0
 
-    def consume(self, limit: int, timeout: float) -> list[Message]:
+    def consume(self, limit: int, timeout: float) -> list[MemoryRecord]:
         self.calls += 1
         if self.calls not in self.script:
             return super().consume(limit, timeout)

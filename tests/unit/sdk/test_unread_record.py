@@ -4,9 +4,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from spout_sdk.testing import MemoryRecord
 from tests.manifests import bolt, manifest, spout
 from tests.unit.sdk.bench import Lines
-from tests.unit.sdk.loop_rig import Consumer, Message, Rig, Works, WorksInBatches
+from tests.unit.sdk.loop_rig import Consumer, Rig, Works, WorksInBatches
 from tuple_tree.components import Subscription
 from tuple_tree.manifest import Manifest
 from tuple_tree.messages import FailReason
@@ -48,9 +49,9 @@ class Mixed(Consumer):
 
     source: ClassVar[bytes] = b"lines/new"
 
-    def consume(self, limit: int, timeout: float) -> list[Message]:
+    def consume(self, limit: int, timeout: float) -> list[MemoryRecord]:
         headers = [*(each for each in self.headers if each[0] != "source"), ("source", self.source)]
-        other = Message("words.tuples.b", 0, OTHER, self.payload, headers)
+        other = MemoryRecord("words.tuples.b", 0, OTHER, self.payload, headers)
         return [other if each.offset() == OTHER else each for each in super().consume(limit, timeout)]
 
 

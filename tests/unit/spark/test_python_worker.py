@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from spark_jobs.python_worker import read_changed_archives_only
+from spark_jobs.python_worker import prepare_worker, read_changed_archives_only
 
 
 @pytest.fixture
@@ -47,14 +47,11 @@ def test_an_archive_is_read_again_only_when_it_has_changed(archive: Path) -> Non
 
 
 @cache
-def fresh(main: str | None) -> tuple[str, str]:
-    """Of an interpreter that imports `spark_jobs`, as the module `main` if it is one.
-
-    Whether it reads archives in another way, and how many objects its collector looks at after a task.
-    """
+def of_a_worker() -> tuple[str, str]:
+    """Whether a fresh worker that imports `spark_jobs` reads archives in another way; what its collector looks at."""
     code = (
         "import gc, sys, zipimport; from importlib.machinery import ModuleSpec\n"
-        f"if {main!r}: sys.modules['__main__'].__spec__ = ModuleSpec({main!r}, None)\n"
+        "sys.modules['__main__'].__spec__ = ModuleSpec('pyspark.daemon', None)\n"
         "original = zipimport.zipimporter.invalidate_caches\n"
         "import spark_jobs, pyarrow as pa\n"
         "print(zipimport.zipimporter.invalidate_caches is not original)\n"
@@ -68,10 +65,12 @@ def fresh(main: str | None) -> tuple[str, str]:
 
 def test_only_a_worker_of_spark_has_another_way_to_read_archives() -> None:
     """Not a driver or a notebook, whose own imports it would change."""
-    assert fresh(None)[0] == "False"
-    assert fresh("pyspark.daemon")[0] == str(sys.version_info < (3, 12))
+    original = zipimport.zipimporter.invalidate_caches
+    prepare_worker()
+    assert zipimport.zipimporter.invalidate_caches is original, "this process is no worker"
+    assert of_a_worker()[0] == str(sys.version_info < (3, 12))
 
 
 def test_the_collector_skips_what_a_worker_has_imported() -> None:
     """PySpark collects after each task. What a task imports, as pyarrow does pandas, would count each time."""
-    assert int(fresh("pyspark.daemon")[1]) < 2_000
+    assert int(of_a_worker()[1]) < 2_000
