@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-PYTHONS := python3.11 python3.12 python3.13
+PYTHONS := python3.11 python3.12 python3.13 python3.14
 # The first that runs: a version manager's script may have no Python behind it.
 PYTHON ?= $(firstword $(foreach each,$(PYTHONS),$(if $(shell $(each) -V 2>/dev/null),$(each))) python3)
 VENV := .venv

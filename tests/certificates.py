@@ -92,7 +92,11 @@ class Authority:
             .not_valid_before(now - _DAY)
             .not_valid_after(now + _DAY)
         )
-        for extension in extensions:
+        identifiers = (
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+            x509.SubjectKeyIdentifier.from_public_key(key),
+        )
+        for extension in (*extensions, *identifiers):
             builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
         return builder.sign(self._key, hashes.SHA256())
 

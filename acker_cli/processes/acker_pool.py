@@ -14,7 +14,7 @@ from typing import Any, Final
 from acker_cli.console import log_to_stderr
 from acker_cli.errors import ProcessError
 from acker_worker.stats import WorkerStats
-from kafka_clients.repeated_lines import get_logger
+from kafka_clients.repeated_lines import EACH, get_logger
 from kafka_clients.supervision import (
     ChildProcess,
     Slot,
@@ -92,7 +92,7 @@ class AckerPool(Supervisor[WorkerStats]):
         if code > 0 and not self._reported:
             return ProcessError(slot.error or f"an acker worker ended with code {code} at once: see its log")
         ended = describe_exit(code, slot.error)
-        logger.error("acker worker %d %s; another one starts in %.1f s", pid, ended, pause)
+        logger.error("acker worker %d %s; another one starts in %.1f s", pid, ended, pause, extra=EACH)
         return None
 
 

@@ -13,7 +13,7 @@ from signal import SIGKILL, Signals
 from typing import Any, Final
 
 from kafka_clients import supervision
-from kafka_clients.repeated_lines import get_logger
+from kafka_clients.repeated_lines import EACH, get_logger
 from kafka_clients.supervision import ChildProcess, Slot, Supervisor, describe_exit
 from spout_sdk.api.topology import STOP_TIMEOUT, Topology, load_topology
 from spout_sdk.errors import ProcessError, TopologyError
@@ -260,7 +260,7 @@ class TopologyRunner(Supervisor[Stats]):
         starts = self._failed_starts(slot, code)
         restarts = self._restart and not unusable and code != EXIT_GAVE_UP and starts < MAX_STARTS
         exit_ = Exit(slot.loops, pid, code, slot.error, pause if restarts else None)
-        logger.log(logging.INFO if code == EXIT_CLEAN else logging.ERROR, "%s", exit_)
+        logger.log(logging.INFO if code == EXIT_CLEAN else logging.ERROR, "%s", exit_, extra=EACH)
         if self._on_exited is not None:
             self._on_exited(exit_)
         if restarts:

@@ -1,5 +1,6 @@
 """Long work in an `AsyncBolt`: time limits, trees that are kept alive, inputs in the order of a key."""
 
+import re
 import threading
 
 import pytest
@@ -149,6 +150,8 @@ def test_the_next_input_of_a_key_runs_after_one_that_has_no_key_or_exceeds_its_t
         rig.feed({"name": "a"}, "stubborn", "stubborn")
         rig.pass_time(LIMIT)
         rig.pass_time(1)
-        assert rig.failed() == {1: "TypeError: unhashable type: 'dict': the bolt is ordered_by user", 2: OVER}
+        failed = rig.failed()
+        assert re.fullmatch(r"TypeError: .*unhashable type: 'dict'.*: the bolt is ordered_by user", failed.pop(1))
+        assert failed == {2: OVER}
         rig.end(3)
         assert rig.acked() == {3}

@@ -157,5 +157,5 @@ def test_a_field_may_have_a_type_that_an_earlier_field_names(codec: str) -> None
     leaf = {"color": "red", "next": None}
     row = ("red", "blue", ["red", "blue"], {"color": "blue", "next": leaf}, leaf)
     assert decode_tuples(encoder, encode_tuples(encoder, [row])) == [row]
-    with pytest.raises(Exception, match="green"):
+    with pytest.raises(Exception, match=r"green|not in list"):
         encoder.row(("red", "green", [], leaf, leaf))

@@ -1,9 +1,13 @@
 """The offset manager: any order of outcomes, and owners that continue from a commit, against a naive model."""
 
+import random
+from itertools import pairwise
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.seeds import each_seed
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.offsets import OffsetManager
@@ -165,3 +169,24 @@ def test_a_set_is_read_as_it_was_written_and_loses_the_shortest_runs(most: int, 
 def test_a_broken_set_is_an_error(text: str) -> None:
     with pytest.raises(CommitError, match="the commit at offset 7 has a set that cannot be read"):
         DoneSet.read(7, text)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_the_messages_of_a_task_fit_into_a_commit_in_whatever_order_they_end(share: float) -> None:
+    def check(seed: int) -> None:
+        draw = random.Random(seed).random
+        offsets = [offset for offset in range(10_000) if draw() < share]
+        runs = [(begin + 1, end) for begin, end in pairwise([-1, *offsets]) if begin + 1 < end]
+        done = DoneSet(0, runs)
+        assert done.fitted(3_000) == done
+        assert DoneSet.read(0, done.text) == done
+
+    each_seed(check)
+
+
+def test_a_compressed_set_that_is_cut_off_cannot_be_read() -> None:
+    done = DoneSet(0, [(at, at + 1 + at % 3) for at in range(1, 9_000, 9)])
+    assert done.text.startswith("~")
+    for text in (done.text[:-8], done.text + "AAAA", "~", "~AAAA"):
+        with pytest.raises(CommitError, match="cannot be read"):
+            DoneSet.read(0, text)
