@@ -50,7 +50,9 @@ def load_reference(reference: str, kind: type[Loaded]) -> Loaded:
                 f"module {module_name!r} has no {attribute!r}: name the variable that holds the topology; "
                 f"topologies there: {held or 'none'}"
             ) from None
-    if not _is_topology(named, kind) and callable(make := _build(named) or named):
+    for _ in range(2):  # a function may return a builder
+        if _is_topology(named, kind) or not callable(make := _build(named) or named):
+            break
         try:
             named = make()
         except Exception as error:  # a user's function may raise anything

@@ -133,3 +133,5 @@ def wrong() -> None:
     found.join(prices_by_order, joined)  # type: ignore[attr-defined]
     found.step(doubled, returns=Price).step(known)  # type: ignore[arg-type]
     shop.spout("others", found)  # type: ignore[arg-type]
+    found.step(log, task=3)  # type: ignore[call-overload]
+    found.key_by("order").step(price, on_exception="dead-letter")  # type: ignore[call-overload]

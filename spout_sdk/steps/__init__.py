@@ -2,7 +2,8 @@
 
     from spout_sdk.steps import KeyedStream
 
-- `stream`: `Stream`, whose methods add steps; `upstream`: its base, the components that emit its rows.
+- `stream`: `Stream`, whose methods add steps; `options`: of these; `upstream`: its base, the components that emit its
+  rows.
 - `function`: what the annotations of a function say; `join_function`: those of a join.
 - `operator`: calls a function with the rows of a record; `async_operator`: awaits it;
   `column_operator`: calls it with columns.

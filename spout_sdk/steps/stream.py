@@ -6,12 +6,15 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
+from typing_extensions import Unpack
+
 from spout_sdk.api.row_types import RowType
 from spout_sdk.errors import TopologyError
 from spout_sdk.steps.bolt import StepBolt, step_bolt
 from spout_sdk.steps.function import filter_function, function_name, step_function
 from spout_sdk.steps.join_bolt import IntervalJoin, TableJoin, TableJoinAsOf
 from spout_sdk.steps.join_function import Side, join_function, times_of
+from spout_sdk.steps.options import FailureOptions, StepOptions
 from spout_sdk.steps.state_bolt import StateStepBolt
 from spout_sdk.steps.topic_bolt import TopicBolt
 from spout_sdk.steps.upstream import Upstream
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LONGEST_NAME: Final = 70  # of the name of a topic in that of a step
-
 T = TypeVar("T")
 P = ParamSpec("P")
 U = TypeVar("U")
@@ -44,11 +46,19 @@ class Stream(Upstream[T]):
     # The first that fits counts. Behind the row, a function may have a context and resources.
     @overload
     def step(
-        self, function: Callable[Concatenate[pa.RecordBatch, P], pa.RecordBatch], *, returns: type[R], **options: Any
+        self,
+        function: Callable[Concatenate[pa.RecordBatch, P], pa.RecordBatch],
+        *,
+        returns: type[R],
+        **options: Unpack[StepOptions],
     ) -> Stream[R]: ...
     @overload
     def step(
-        self, function: Callable[Concatenate[Sequence[T], P], None], *, returns: None = None, **options: Any
+        self,
+        function: Callable[Concatenate[Sequence[T], P], None],
+        *,
+        returns: None = None,
+        **options: Unpack[StepOptions],
     ) -> None: ...
     @overload
     def step(
@@ -56,29 +66,47 @@ class Stream(Upstream[T]):
         function: Callable[Concatenate[Sequence[T], P], Sequence[R | None]],
         *,
         returns: None = None,
-        **options: Any,
+        **options: Unpack[StepOptions],
     ) -> Stream[R]: ...
     @overload
-    def step(self, function: Callable[Concatenate[T, P], None], *, returns: None = None, **options: Any) -> None: ...
+    def step(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[T, P], None], *, returns: None = None, **options: Unpack[StepOptions]
+    ) -> None: ...
     @overload
-    def step(
-        self, function: Callable[Concatenate[T, P], Awaitable[None]], *, returns: None = None, **options: Any
+    def step(  # type: ignore[overload-overlap]
+        self,
+        function: Callable[Concatenate[T, P], Awaitable[None]],
+        *,
+        returns: None = None,
+        **options: Unpack[StepOptions],
     ) -> None: ...
     @overload
     def step(
-        self, function: Callable[Concatenate[T, P], AsyncIterator[R]], *, returns: None = None, **options: Any
+        self,
+        function: Callable[Concatenate[T, P], AsyncIterator[R]],
+        *,
+        returns: None = None,
+        **options: Unpack[StepOptions],
     ) -> Stream[R]: ...
     @overload
     def step(
-        self, function: Callable[Concatenate[T, P], Awaitable[R | None]], *, returns: None = None, **options: Any
+        self,
+        function: Callable[Concatenate[T, P], Awaitable[R | None]],
+        *,
+        returns: None = None,
+        **options: Unpack[StepOptions],
     ) -> Stream[R]: ...
     @overload
     def step(
-        self, function: Callable[Concatenate[T, P], Iterator[R]], *, returns: None = None, **options: Any
+        self,
+        function: Callable[Concatenate[T, P], Iterator[R]],
+        *,
+        returns: None = None,
+        **options: Unpack[StepOptions],
     ) -> Stream[R]: ...
     @overload
     def step(
-        self, function: Callable[Concatenate[T, P], R | None], *, returns: None = None, **options: Any
+        self, function: Callable[Concatenate[T, P], R | None], *, returns: None = None, **options: Unpack[StepOptions]
     ) -> Stream[R]: ...
     def step(
         self,
@@ -91,7 +119,7 @@ class Stream(Upstream[T]):
         time_limit: float | None = None,
         stop_timeout: float | None = None,
         ordered_by: str | tuple[str, ...] | None = None,
-        **options: Any,
+        **options: Unpack[FailureOptions],
     ) -> Stream[Any] | None:
         """Calls a function with each row; what it returns says what it is.
 
@@ -142,17 +170,25 @@ class Stream(Upstream[T]):
         self._add(name or made.name, step_bolt(made, of_async), tasks, **options)
         return None if made.gives is None else Stream(self.builder, (name or made.name,), made.gives)
 
-    def filter(self, function: Callable[[T], object], *, name: str | None = None, **options: Any) -> Stream[T]:
+    def filter(
+        self,
+        function: Callable[[T], object],
+        *,
+        name: str | None = None,
+        tasks: int | None = None,
+        **options: Unpack[FailureOptions],
+    ) -> Stream[T]:
         """Drops the rows for which a function, such as a lambda, returns nothing true; they are done.
 
         Args:
             name: of the step; by default the function's name, or `filter` for a lambda.
+            tasks: number of tasks; by default as of `step`.
             options: as of `step`.
         """
         of = function_name(function)
         name = name or (self.builder.free_name("filter") if of == "<lambda>" else of)
         row_type = self._known_type("filter")
-        self._add(name, StepBolt(filter_function(name, function, row_type)), options.pop("tasks", None), **options)
+        self._add(name, StepBolt(filter_function(name, function, row_type)), tasks, **options)
         return Stream(self.builder, (name,), row_type)
 
     def key_by(self, *fields: str) -> KeyedStream[T]:
@@ -196,8 +232,8 @@ class Stream(Upstream[T]):
             tasks: number of tasks; by default as of `step`.
         """
         bolt = TopicBolt(topic, self._known_type("to"), key, codec)
-        shown = re.sub(r"[^A-Za-z0-9_-]", "-", topic)[:_LONGEST_NAME]
-        self._add(name or self.builder.free_name(f"to-{shown}"), bolt, tasks)
+        default = "to-" + re.sub(r"[^A-Za-z0-9_-]", "-", topic)[:_LONGEST_NAME]
+        self._add(name or self.builder.free_name(default), bolt, tasks)
 
 
 class KeyedStream(Stream[T]):
@@ -211,7 +247,7 @@ class KeyedStream(Stream[T]):
         name: str | None = None,
         tasks: int = 1,
         expire_after: float | None = None,
-        **options: Any,
+        **options: Unpack[FailureOptions],
     ) -> Stream[tuple[T, S]]:
         """Keeps a value for each key, which each row changes once, however often its message is replayed.
 
@@ -241,7 +277,7 @@ class KeyedStream(Stream[T]):
         expire_after: float | None = None,
         name: str | None = None,
         tasks: int = 1,
-        **options: Any,
+        **options: Unpack[FailureOptions],
     ) -> Stream[R]:
         """Joins each row with the latest row of another stream that has the same key, as with a table.
 
@@ -283,7 +319,7 @@ class KeyedStream(Stream[T]):
         keep: float = 3_600.0,
         name: str | None = None,
         tasks: int = 1,
-        **options: Any,
+        **options: Unpack[FailureOptions],
     ) -> Stream[R]:
         """Joins each row with the rows of another stream that have the same key, and nearly the same time.
 

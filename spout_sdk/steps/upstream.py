@@ -6,6 +6,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from spout_sdk.api.row_types import RowType
 from spout_sdk.api.topology import Topology
 from spout_sdk.errors import TopologyError
+from spout_sdk.steps.options import FailureOptions
 from spout_sdk.steps.resources import Resource
 
 T = TypeVar("T")
@@ -68,6 +69,9 @@ class Upstream(Generic[T]):
 
     def _add(self, name: str, bolt: Any, tasks: int | None, *others: "Upstream[Any]", **options: Any) -> None:
         """Adds a bolt that receives the rows, and those of others."""
+        if unknown := [option for option in options if option not in FailureOptions.__optional_keys__]:
+            known = ", ".join(sorted(FailureOptions.__optional_keys__))
+            raise TopologyError(f"step {name!r} has no option {unknown[0]!r}: beside its arguments it has {known}")
         own = self.builder.tasks_of(self._components[0])
         is_local = self._grouping == "local" and tasks in (None, own) and len(self._components) == 1
         if tasks is None:

@@ -259,6 +259,7 @@ not_a_topology = 5
 def test_a_topology_is_loaded_by_reference_and_external_components_are_skipped() -> None:
     assert load_topology(f"{__name__}:topology").name == "words"
     assert load_topology(f"{__name__}:building").name == "words"
+    assert load_topology(f"{__name__}:builder").name == "words"
     runner = TopologyRunner(f"{__name__}:mixed", {"bootstrap.servers": "unused:1"})
     assert (runner.pids(), list(runner.stats())) == ({"lines": []}, ["lines"])
 

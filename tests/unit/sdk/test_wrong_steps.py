@@ -217,7 +217,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a type that is not there": (lambda s: s.step(forward), "name 'Missing' is not defined"),
     "two steps of one name": (lambda s: (s.step(items), s.step(items)), "two components are named 'items'"),
     "a coroutine's option": (lambda s: s.step(items, concurrency=3), "concurrency=, and is no coroutine"),
-    "an unknown option": (lambda s: s.step(items, colour=3), "colour"),
+    "an unknown option": (lambda s: s.step(items, task=3), "step 'items' has no option 'task'"),
     "a key that is not there": (lambda s: s.key_by("name").step(items).topology(), "name"),
     "a key that is a list": (lambda s: s.key_by("items").step(items).topology(), "group by text"),
     "no key": (lambda s: s.key_by(), "takes at least one field"),
