@@ -158,15 +158,15 @@ class OpenInputsError(SpoutSdkError):
     """
 
     def __init__(self, component: str, task: int, offset: int | None, seconds: float, *, fits: bool = True) -> None:
+        first = "" if offset is None else f", the first at offset {offset}"
         super().__init__(
-            f"{component}/{task} could not commit for more than {seconds:.0f} s, and has inputs open, the first at "
-            f"offset {offset}: bolts that are chained to it hold tuples that would be lost or counted twice if the "
-            "process died after the commit, because they were emitted without anchors, or by a bolt with a state "
-            "for tuples without an identity or with a written record. Anchor each emit, let these bolts ack soon, or "
-            "do not chain them"
+            f"{component}/{task} could not commit for more than {seconds:.0f} s, and has inputs open{first}: bolts "
+            "that are chained to it hold tuples that would be lost or counted twice if the process died after the "
+            "commit, because they were emitted without anchors, or by a bolt with a state for tuples without an "
+            "identity or with a written record. Anchor each emit, let these bolts ack soon, or do not chain them"
             if fits
-            else f"{component}/{task} has inputs open, the first at offset {offset}, and the done inputs between them "
-            "have not fitted into the metadata of a commit (offset.metadata.max.bytes) for more than "
+            else f"{component}/{task} has inputs open{first}, and the done inputs between them have not fitted into "
+            "the metadata of a commit (offset.metadata.max.bytes) for more than "
             f"{seconds:.0f} s: lower max_spout_pending, or build the topology with "
             'guarantee="at_least_once"'
         )

@@ -32,7 +32,12 @@ class StateStepBolt(StatefulBolt):
         self._value = StateValue(row_type, expire_after)
         self._pair: RowType[Any] = RowType(tuple[takes.type, row_type.type])  # type: ignore[name-defined]
         self.streams, self.row_types = (self._pair.stream,), {DEFAULT_STREAM: self._pair}  # type: ignore[misc]
-        self.state, self.initial = self._value.spec, self._value.kept(initial)
+        try:
+            self.state, self.initial = self._value.spec, self._value.kept(initial)
+        except Exception as error:  # of a member that has another type
+            raise TopologyError(
+                f"state {function_name(update)!r} has initial={initial!r}, and its value is {row_type!r}: {error}"
+            ) from error
         self._make: dict[InputStream, Callable[[Any], Any]] = {}
         self._is_received = True
 
