@@ -7,7 +7,7 @@ from spout_sdk.api.topology import OnConsecutiveFailures, OnException, OnExhaust
 
 
 class FailureOptions(TypedDict, total=False):
-    """What happens to a row whose function raises, as of `TopologyBuilder.set_bolt`."""
+    """Options for rows whose function raises, as of `TopologyBuilder.set_bolt`."""
 
     on_exception: OnException | None
     retry: RetryPolicy | None
