@@ -134,7 +134,7 @@ def _last(outcomes: Iterable[OutcomeRecord]) -> OutcomeRecord:
 
 
 def dead_letter(
-    reader: BlockReader, offset_ranges: Mapping[Place, range], message: SourceMessage, roots: Iterable[int] = ()
+    reader: BlockReader, offset_ranges: Mapping[Place, range], message: SourceMessage, roots: Iterable[int]
 ) -> DeadLetter | None:
     """The last dead letter of a message, or of a tuple of one of these roots."""
     found: list[DeadLetter] = []

@@ -181,7 +181,7 @@ class StatusReader:
             requested = known.requested if control is None else control.state
             known = replace(known, tree=tree, failure=failure, requested=requested)
         elif outcome is None or outcome.outcome == DEAD_LETTER:
-            known = replace(known, letter=self._letter(message, None if outcome is None else spout))
+            known = replace(known, letter=self._letter(message, spout))
         return judge(self._topology, spout.name, message, replace(known, outcome=outcome))
 
     def _outcomes(self, spout: SourceSpout) -> OutcomeTopic | None:
@@ -205,17 +205,14 @@ class StatusReader:
 
         return outcome_of(self._reader, parts, around, message, topic, has_letter_since)
 
-    def _letter(
-        self, message: SourceMessage, spout: SourceSpout | None, since_ms: int | None = None
-    ) -> DeadLetter | None:
-        """The last dead letter of a message; with the spout, or of a tuple of one of its attempts.
+    def _letter(self, message: SourceMessage, spout: SourceSpout, since_ms: int | None = None) -> DeadLetter | None:
+        """The last dead letter of a message, or of a tuple of one of its attempts.
 
         Unless `since_ms` is given, all are read, because the clock of the producer of the message may be wrong.
         """
         at = message.topic, message.partition
-        roots = () if spout is None else self._spouts.roots(spout, at, message.offset)
         letters = self._reader.offset_ranges([(dead_letters_topic(self._topology), 0)], since_ms)
-        return dead_letter(self._reader, letters, message, roots)
+        return dead_letter(self._reader, letters, message, self._spouts.roots(spout, at, message.offset))
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,7 @@ def _done(topology: str, spout: str, message: SourceMessage, evidence: Evidence)
     why = (
         "its outcome was not found: retention has deleted it, or the spout writes outcomes only since later"
         if evidence.has_outcomes
-        else "acked, or skipped by translate: the spout writes no outcomes, and no dead letter has its position"
+        else "acked, or skipped by translate: the spout writes no outcomes, and no dead letter is of it"
     )
     return MessageStatus(topology, spout, message, State.DONE, remarks=(why,))
 

@@ -70,7 +70,7 @@ def test_without_an_outcome_a_message_that_is_committed_is_acked_or_skipped() ->
     assert (status.state, status.outcome) == (State.DONE, None)
     assert lines(status) == [
         "done",
-        "acked, or skipped by translate: the spout writes no outcomes, and no dead letter has its position",
+        "acked, or skipped by translate: the spout writes no outcomes, and no dead letter is of it",
     ]
     assert "its outcome was not found" in lines(judged(done=COMMITTED, has_outcomes=True))[1]
     assert lines(judged(outcome=outcome("skipped")))[0] == "done: skipped by translate 1970-01-01 00:00:05 UTC"
