@@ -53,6 +53,10 @@ class Stream(Upstream[T]):
         **options: Unpack[StepOptions],
     ) -> Stream[R]: ...
     @overload
+    def step(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[T, P], None], *, returns: None = None, **options: Unpack[StepOptions]
+    ) -> None: ...
+    @overload
     def step(
         self,
         function: Callable[Concatenate[Sequence[T], P], None],
@@ -68,10 +72,6 @@ class Stream(Upstream[T]):
         returns: None = None,
         **options: Unpack[StepOptions],
     ) -> Stream[R]: ...
-    @overload
-    def step(  # type: ignore[overload-overlap]
-        self, function: Callable[Concatenate[T, P], None], *, returns: None = None, **options: Unpack[StepOptions]
-    ) -> None: ...
     @overload
     def step(  # type: ignore[overload-overlap]
         self,
