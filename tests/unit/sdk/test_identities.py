@@ -163,7 +163,8 @@ def test_each_attempt_has_the_same_identities(kind: Any) -> None:
     def check(seed: int) -> None:
         again = run(seed, kind, failing=0.5)
         assert {*again} == {*first}
-        assert len(again) > len(first), "some are emitted again"
+        # A coroutine that raises has sent nothing, so a retry in the task emits nothing again.
+        assert len(again) > len(first) or kind is SPLIT.coroutines, "some are emitted again"
 
     each_seed(check)
 
