@@ -94,11 +94,14 @@ def check_dead_letters(observed: Observation) -> Iterator[Finding]:
             last = f" The last one: {view['last_dead_letter']}." if view["last_dead_letter"] else ""
             # A letter of a message names no inbox, so its topic has to be given.
             topic = f" --topic {view['sources'][0]}" if view["sources"] else ""
+            again = f"replay them: acker dead-letters replay {observed.topology} --component {name}{topic}."
+            if (head := view["head"]) != name:
+                again = f"send their messages to the source topic again: {name} is chained to {head}, and has no inbox."
             yield Check("dead-letters", name, component=name).warning(
                 f"{view['kind'].capitalize()} {name} has made {counted(letters, 'dead letter')} in "
                 f"the last minute.{last}",
-                f"List them: acker dead-letters list {observed.topology} --component {name}. Fix the cause, and replay "
-                f"them: acker dead-letters replay {observed.topology} --component {name}{topic}.",
+                f"List them: acker dead-letters list {observed.topology} --component {name}. Fix the cause, and "
+                f"{again}",
             )
 
 

@@ -231,6 +231,10 @@ def test_a_finding_about_a_dead_letter_has_the_error_of_that_one() -> None:
     made.components["split"]["recent"]["dead_letters"] = 1
     (finding,) = check_dead_letters(made)
     assert finding.found.endswith(f"in the last minute. The last one: {PLACE}, exception: a bad word.")
+    assert "acker dead-letters replay" in finding.remedy
+    made.components["split"]["head"] = "lines"
+    (finding,) = check_dead_letters(made)
+    assert "send their messages to the source topic again: split is chained to lines" in finding.remedy
 
 
 def test_a_finding_about_a_message_has_the_failure_of_that_message() -> None:
