@@ -8,6 +8,7 @@ import pytest
 from spout_sdk import Failure, KafkaSpout, RetryPolicy, TopologyBuilder, declare
 from spout_sdk.errors import ComponentError, InvalidMessageError, TopologyError
 from spout_sdk.kafka_spout import KafkaTuple, Record
+from spout_sdk.kafka_spout.kafka_source import KafkaSource
 from tests.unit.sdk.kafka_spout_rig import Rig
 
 
@@ -122,8 +123,10 @@ def test_an_instance_a_partial_a_function_and_a_subclass_can_be_declared() -> No
     assert made is not instance, "each task has a spout of its own"
 
 
-def test_outcomes_of_a_subclass_are_called_before_a_message_is_done() -> None:
+def test_outcomes_of_a_subclass_are_called_before_a_message_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     received: list[Any] = []
+    closed: list[KafkaSource] = []
+    monkeypatch.setattr(KafkaSource, "close", lambda source: closed.append(source))
 
     class Mine(KafkaSpout):
         def ack(self, message_id: Any) -> None:
@@ -135,6 +138,9 @@ def test_outcomes_of_a_subclass_are_called_before_a_message_is_done() -> None:
             super().fail(message_id, failure)
             received.append((message_id, failure.message))
 
+        def close(self) -> None:
+            raise OSError("close() without super()")
+
     rig = Rig([0, 1, 2, 3], kind=Mine)
     rig.work()
     rig.notify(0, 2)
@@ -145,7 +151,7 @@ def test_outcomes_of_a_subclass_are_called_before_a_message_is_done() -> None:
     with pytest.raises(ComponentError, match=r"ack\(\) raised OSError: no room for it"):
         rig.notify(3)
     rig.restart(cleanly=True)
-    assert rig.committed == 3
+    assert (rig.committed, len(closed)) == (3, 1)
 
 
 def test_invalid_declarations_are_rejected() -> None:
