@@ -209,10 +209,7 @@ class ArrowOperator(Operator):
     """Calls an `ArrowBolt` with a record batch, and a collector for its rows."""
 
     takes_columns = takes_several = True
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.size = BatchSize()
+    makes_size = BatchSize
 
     def process(self, inputs: Any) -> None:
         rows = inputs[:]  # for the collector, which may be kept

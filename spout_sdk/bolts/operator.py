@@ -4,7 +4,7 @@ Each kind of bolt names its operator in its `needs`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from spout_sdk.api.topology import STOP_TIMEOUT, BoltOptions
@@ -22,6 +22,7 @@ class Operator(ABC):
         takes_columns: whether inputs are rows of an `ArrowInput` instead of tuples.
         takes_rows: whether inputs are `InputRows`; inputs that are executed again are tuples.
         takes_several: whether one call of the bolt takes several tuples, of several records if these are not columns.
+        makes_size: makes `size`; a `BatchSize` if one call takes all inputs.
         size: how many inputs `process` gets.
         can_expire: whether an input that is open for longer than its trees fails: the bolt may have forgotten it.
         stop_timeout: seconds for which a stop waits for inputs that it has begun.
@@ -37,6 +38,7 @@ class Operator(ABC):
     takes_columns = False
     takes_rows = False
     takes_several = False
+    makes_size: Callable[[], Stride | BatchSize] = Stride
     can_expire = True
     stop_timeout: float = STOP_TIMEOUT
     busy_since: float | None = None
@@ -48,7 +50,7 @@ class Operator(ABC):
         self._task = task
         self._settlement = settlement
         self.failures = ExecuteFailures(task, settlement, options)
-        self.size: Stride | BatchSize = Stride()
+        self.size = self.makes_size()
 
     def prepare(self) -> None:
         """Calls the bolt's `prepare`."""

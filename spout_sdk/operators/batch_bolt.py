@@ -16,10 +16,7 @@ class BatchOperator(BoltOperator):
     """Calls a `BatchBolt` with all tuples at once."""
 
     takes_several = True
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.size = BatchSize()
+    makes_size = BatchSize
 
     def process(self, inputs: Any) -> None:
         self._settlement.executing = inputs

@@ -110,10 +110,7 @@ class KafkaColumnsOperator(KafkaOperator):
     """Writes records for the rows of a record batch, if the records are made of fields only."""
 
     takes_columns = takes_several = True
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.size = BatchSize()
+    makes_size = BatchSize
 
     def process(self, inputs: Any) -> None:
         """Writes records for rows; if one record cannot be made, continues tuple by tuple."""

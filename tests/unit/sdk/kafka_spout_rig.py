@@ -12,7 +12,8 @@ from spout_sdk.statistics.stats import Stats
 from spout_sdk.testing import NotIdleError
 from tests.components import Sink
 from tests.notices import notice_bytes
-from tests.unit.sdk.bench import Bench, Sent
+from tests.unit.sdk.bench import Bench
+from tests.unit.sdk.sent_records import Sent
 from tuple_tree.control import Control, ControlState
 from tuple_tree.manifest import Guarantee
 from tuple_tree.payloads import decode_tuples, payload_codec

@@ -20,7 +20,8 @@ from spout_sdk.statistics.stats import Counters
 from spout_sdk.testing import MemoryBroker, MemoryRecord
 from tests.components import ByHand, InBatches, Sink
 from tests.packs import anchor_headers, under_seed
-from tests.unit.sdk.bench import HoldingProducer, Lines, Sent, SentRecords
+from tests.unit.sdk.bench import Lines
+from tests.unit.sdk.sent_records import HoldingProducer, Sent, SentRecords
 from tuple_tree.manifest import Guarantee
 from tuple_tree.payloads import decode_tuples, encode_tuples, payload_codec
 from tuple_tree.topics import topic_specs

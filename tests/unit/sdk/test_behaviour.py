@@ -10,7 +10,8 @@ from spout_sdk import OutputCollector, TaskContext, TopologyBuilder, Tuple, decl
 from spout_sdk.errors import ComponentError, DeliveryError, TooManyFailuresError, TopologyError
 from tests.components import ByHand, InBatches
 from tests.packs import under_seed
-from tests.unit.sdk.bench import NOT_DELIVERED, Manual, Split, bench_of, feed, rig
+from tests.unit.sdk.bench import Manual, Split, bench_of, feed, rig
+from tests.unit.sdk.sent_records import NOT_DELIVERED
 
 WORD = (declare({"word": str}),)
 

@@ -6,8 +6,8 @@ import pytest
 
 from spout_sdk import FailReason, RetryPolicy
 from spout_sdk.errors import DeliveryError
-from tests.unit.sdk.bench import NOT_DELIVERED
 from tests.unit.sdk.kafka_spout_rig import Rig
+from tests.unit.sdk.sent_records import NOT_DELIVERED
 from tuple_tree.done_sets import DoneSet
 from tuple_tree.errors import CommitError
 from tuple_tree.source_commits import SourceCommit

@@ -13,8 +13,8 @@ from spout_sdk.client import OutcomeRecord, outcome_stream
 from spout_sdk.errors import DeliveryError, TopologyError
 from spout_sdk.testing import SimulatedCluster
 from tests.components import source
-from tests.unit.sdk.bench import NOT_DELIVERED
 from tests.unit.sdk.kafka_spout_rig import Rig
+from tests.unit.sdk.sent_records import NOT_DELIVERED
 from tuple_tree.components import OutcomesCodec, OutcomesManifest
 from tuple_tree.manifest import Manifest
 from tuple_tree.payloads import decode_tuples, payload_codec

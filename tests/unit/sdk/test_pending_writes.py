@@ -7,7 +7,8 @@ from confluent_kafka import KafkaError
 
 from spout_sdk import Tuple
 from spout_sdk.errors import TupleAlreadyDoneError
-from tests.unit.sdk.bench import NOT_DELIVERED, Manual, Sent, SentRecords, feed, rig
+from tests.unit.sdk.bench import Manual, feed, rig
+from tests.unit.sdk.sent_records import NOT_DELIVERED, Sent, SentRecords
 from tuple_tree.manifest import Guarantee
 
 

@@ -15,7 +15,8 @@ from spout_sdk.testing import SimulatedCluster, clients
 from tests.components import ByHand, Sink, source
 from tests.packs import tuples_of, under_seed
 from tests.seeds import each_seed
-from tests.unit.sdk.bench import NOT_DELIVERED, Bench, Manual, bench_of, rig
+from tests.unit.sdk.bench import Bench, Manual, bench_of, rig
+from tests.unit.sdk.sent_records import NOT_DELIVERED
 from tuple_tree.packs import MAX_BYTES
 
 TEXT = {"text": str, "number": int}

@@ -10,7 +10,8 @@ from spout_sdk.errors import ComponentError, UnsupportedVersionError
 from spout_sdk.testing import MemoryRecord, SimulatedCluster
 from tests.components import Sink, source
 from tests.notices import notice_bytes
-from tests.unit.sdk.bench import Bench, BenchTask, Sent
+from tests.unit.sdk.bench import Bench, BenchTask
+from tests.unit.sdk.sent_records import Sent
 
 
 class Scripted(Spout):
